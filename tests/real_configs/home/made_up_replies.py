@@ -3,9 +3,10 @@
 FORMS = ("{gold}", "I am not sure, maybe B.", "Let me think step by step. So the answer is {gold}.", "答案是A。")
 
 
-def replies_to(rows, column):
-    """One reply for each row."""
-    return [FORMS[number % len(FORMS)].replace("{gold}", _said(row.get(column))) for number, row in enumerate(rows)]
+def replies_to(rows, column, forms=None):
+    """One reply for each row; ``forms``: those that the entry's evaluator can read."""
+    forms = forms or FORMS
+    return [forms[number % len(forms)].replace("{gold}", _said(row.get(column))) for number, row in enumerate(rows)]
 
 
 def _said(gold):

@@ -89,7 +89,7 @@ def _inferencer_columns(reader, infer):
         special |= dict.fromkeys(columns_of(reader)[:-1], _with_end)
         special["cont"] = _by_row(lambda row: END)
     if kind == "InferencePPLOnlyInferencer":
-        special["label"] = _text
+        special["label"] = _by_row(lambda row: [[0, 4]])
     if kind == "CLPInferencer":
         special["choices"] = _by_row(lambda row: ["A", "B", "C", "D"])
     if "dialogue" in columns_of(reader) and kind == "ChatInferencer":

@@ -1,8 +1,8 @@
 """Run in the reference environment: write the prompts of a home's entries on made-up rows, one line a file.
 
-    python record.py opencompass|ais_bench HOME OUT.jsonl [MOST [PATTERN]]
+    python record.py opencompass|ais_bench HOME OUT.jsonl [MOST [PATTERN …]]
 
-MOST: how many entries of a file, 3 by default; entries that differ in shape come first.
+MOST: how many entries of a file, 3 by default; entries that differ in shape come first. PATTERN: only such files.
 """
 
 import json
@@ -14,6 +14,8 @@ import warnings
 from pathlib import Path
 
 import stand_ins
+from gold_forms import replies_for, verdict_for
+from made_up_files import files_for
 
 
 def without_network():
@@ -26,7 +28,7 @@ def without_network():
     time.sleep = lambda seconds: None
 
 
-def main(framework, home, out, most="3", pattern="*"):
+def main(framework, home, out, most="3", *patterns):
     without_network()
     sys.path.insert(0, home)
     stand_ins.install("opencompass", "ais_bench")
@@ -44,7 +46,7 @@ def main(framework, home, out, most="3", pattern="*"):
     logging.disable(logging.ERROR)
     with Path(out).open("w", encoding="utf-8") as sink:
         for path in files_of(home, framework):
-            if not path.match(pattern):
+            if patterns and not any(path.match(each) for each in patterns):
                 continue
             line = {"file": str(path)}
             try:
@@ -80,6 +82,7 @@ def one_entry(rendering, rows_for, number, variable, index, entry):
         "inferencer": inferencer,
     }
     line["template"] = str((infer.get("prompt_template") or {}).get("type", "")).rpartition(".")[2]
+    line |= {"files": files_for(entry), "verdict": verdict_for(entry)}
     try:
         line["rows"] = rows_for(entry, number)
         dataset = rendering.dataset(entry, line["rows"])
@@ -98,7 +101,7 @@ def figures(rendering, entry, test):
     evaluator = str(((entry.get("eval_cfg") or {}).get("evaluator") or {}).get("type", "")).rpartition(".")[2]
     found = {"evaluator": evaluator}
     try:
-        found["replies"] = replies_to(test, entry["reader_cfg"].get("output_column"))
+        found["replies"] = replies_to(test, entry["reader_cfg"].get("output_column"), replies_for(entry))
         found["figures"] = scored(rendering.package, entry, test, found["replies"])
     except (Exception, SystemExit) as exc:
         found["not_scored"] = f"{type(exc).__name__}: {exc}"[:300]

@@ -113,7 +113,8 @@ class HomeEvaluator(SeesRows, CorpusMetric):
                 return math.fsum(single[number] for number in numbers) / len(numbers)
         return super().reduce(name, values)
 
-    def _measured(self, pairs: Sequence[ScoredPair]) -> tuple[dict[str, float], list[float] | None]:
+    def _measured(self, pairs: Sequence[ScoredPair]) -> tuple[dict[str, float | None], list[float] | None]:
+        """Return the figures of these pairs, None where one is no finite number, and what each sample got."""
         predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
         with located(self._where):
             found = self._home.evaluate(
@@ -157,11 +158,11 @@ class HomeEvaluator(SeesRows, CorpusMetric):
                     self._single[name] = {number: each * scale for number, each in zip(numbers, singles, strict=True)}
 
 
-def _numbers(found: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float]]:
+def _numbers(found: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float | None]]:
     """Yield the figures of a result: its numbers, and those of dicts in it under both names."""
     for name, value in found.items():
-        if (number := _finite(value)) is not None:
-            yield f"{before}{name}", number
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield f"{before}{name}", _finite(value)
         elif isinstance(value, Mapping) and not before and name != "details" and len(value) <= _MAX_PROBED:
             yield from _numbers(value, f"{name}/")
 
