@@ -76,13 +76,21 @@ def execute(parsed: argparse.Namespace) -> int:
 def _dataset(place: str, name: str | None, settings: Settings, folder: Path) -> tuple[dict[str, str], str]:
     from kshot.datasets.rows.new_class import written_table
 
-    stem = name or re.sub(r"\W+", "_", Path(place).stem).strip("_") or "rows"
-    if name is None and not stem[0].isalpha():
-        stem = f"rows_{stem}"
+    stem = name or _usual_name(Path(place).stem)
     module = module_name(stem)
     table = written_table(place, class_name(stem), f"{module}.py", settings, folder)
     use = f"kshot run -m MODEL -d {folder / module}.py:{table.name}"
     return {f"{module}.py": table.module(), f"test_{module}.py": table.test()}, use
+
+
+def _usual_name(stem: str) -> str:
+    """Return a name for the class of a table, after that of its file."""
+    words = re.sub(r"\W+", "_", stem).strip("_") or "rows"
+    try:
+        module_name(words)
+    except UsageError:  # it begins with a digit, or another module has the name
+        return f"rows_{words}"
+    return words
 
 
 def class_name(name: str) -> str:
@@ -96,11 +104,11 @@ def class_name(name: str) -> str:
 
 def module_name(name: str) -> str:
     """Return the name of the file of a class: ``WordCount`` becomes ``word_count``."""
-    from importlib.util import find_spec
+    from importlib.metadata import packages_distributions
 
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", class_name(name))
     written = words.lower()
-    if keyword.iskeyword(written) or written in sys.stdlib_module_names or find_spec(written) is not None:
+    if keyword.iskeyword(written) or written in {*sys.stdlib_module_names, *packages_distributions(), "kshot"}:
         hint = "Choose a name that says more."
         raise UsageError(f"a file {written}.py would hide the Python module {written!r}", hint=hint)
     return written
