@@ -124,6 +124,13 @@ def test_what_is_not_there(tree, text, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["", "null", "[a]", "true", "'  '"])
+def test_a_file_whose_task_has_no_name(tmp_path, name):
+    (tmp_path / "task.yaml").write_text(f"test_split: test\ntask: {name}\n")
+    with pytest.raises(DataError, match=r"task.yaml:2:1: task is .*; it must be a name"):
+        find(str(tmp_path / "task.yaml"))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def root_of(given: str | Path | None) -> Path:
         if installed is None:
             raise UsageError("a task of lm-eval is found by its name where lm-eval's files are", hint=ROOT_HINT)
         return installed
-    folder = Path(given).expanduser()
+    folder = Path(os.path.expanduser(given))  # noqa: PTH111 - pathlib raises for users that there are not
     if not folder.is_dir():
         raise UsageError("there is no such folder", where=f"--lmeval-root {given}", hint=ROOT_HINT)
     folder = folder.resolve()

@@ -84,6 +84,15 @@ class LmevalSource(Source[LmevalSettings]):
             raise DataError("it has no tasks", where=self.text)
         return found
 
+    @cached_property
+    def _groups_of(self) -> dict[str, list[str]]:
+        """By task: the groups that hold it, the inner ones first."""
+        found: dict[str, list[str]] = {}
+        for group in groups(self.node):
+            for leaf in leaves(group):
+                found.setdefault(leaf.name, []).insert(0, group.name)
+        return found
+
     # ---- options ----
 
     def reads(self, settings: LmevalSettings) -> Collection[str]:
@@ -196,8 +205,7 @@ class LmevalSource(Source[LmevalSettings]):
     def _given(self, leaf: Leaf, settings: LmevalSettings) -> str | None:
         """Return the place that the user names for the rows of a task; None: the task's own."""
         places = dict(text.partition("=")[::2] for text in settings.data or () if "=" in text)
-        above = [group.name for group in groups(self.node) if any(each is leaf for each in leaves(group))]
-        names = [leaf.name, leaf.config.dataset_path, *reversed(above)]
+        names = [leaf.name, leaf.config.dataset_path, *self._groups_of.get(leaf.name, ())]
         plain = next((text for text in settings.data or () if "=" not in text), settings.dataset_path)
         return next((places[name] for name in names if name in places), plain)
 

@@ -171,11 +171,11 @@ class TaskTree:
         """Return the task or the group that a file defines."""
         body = read_body(path)
         if "group" in body and "class" not in body:
-            return self._group(str(body["group"]), body, path, Body({}, {}), ())
+            return self._group(_name_in(body, "group"), body, path, Body({}, {}), ())
         if "task" not in body:
             hint = "A file that others include is no task by itself."
             raise DataError("it has neither the key 'task' nor 'group'", where=str(path), hint=hint)
-        return Leaf(str(body["task"]), path, self.root)
+        return Leaf(_name_in(body, "task"), path, self.root)
 
     def _several(self, name: str, entries: Sequence[NamedEntry]) -> Group:
         """Join groups and tasks; what is in one of the groups already does not stand beside it."""
@@ -263,6 +263,13 @@ class _GroupFile:
     def over(self, overrides: Body, own: Mapping[str, Any]) -> Body:
         """Put the keys of an item over those of the groups around it."""
         return Body({**overrides, **own}, {**overrides.places, **dict.fromkeys(own, self.place)}, self.body.files)
+
+
+def _name_in(body: Body, key: str) -> str:
+    name = body[key]
+    if not isinstance(name, (str, int)) or isinstance(name, bool) or not str(name).strip():
+        raise DataError(f"{key} is {name!r:.80}; it must be a name", where=body.places.get(key, ""))
+    return str(name)
 
 
 def _children(node: Node) -> tuple[Node, ...]:
