@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from kshot.core.watcher import Watcher
 
 if TYPE_CHECKING:
     import argparse
+
+    from kshot.core.origins import Kind
 
 SUFFIX = ".toml"
 _OUTPUTS = ("out", "junit", "step_summary", "save_run_file")
@@ -40,27 +42,36 @@ def applied(parsed: argparse.Namespace) -> Iterator[None]:
     if folder != before.resolve():
         _rebase(parsed, before, folder)
         parsed.moved_to = str(folder)
-    _merge(parsed, file.values)
+    taken = _merge(parsed, file.values)
+    origins = {(kind, text): place for (kind, text), place in file.origins.items() if _is_of(kind, text, taken)}
     os.chdir(folder)
     try:
-        with written_at(file.origins):
+        with written_at(origins):
             yield
     finally:
         os.chdir(before)
 
 
-def _merge(parsed: argparse.Namespace, values: Mapping[str, Any]) -> None:
-    """Take each value of the file that the command line does not give, and that the command knows."""
+def _is_of(kind: Kind, text: str, taken: Collection[str]) -> bool:
+    """Whether something of the file is part of the run; ``taken``: what the command line left to the file."""
+    return kind == "file" or (text if kind in {"setting", "gate"} else kind) in taken
+
+
+def _merge(parsed: argparse.Namespace, values: Mapping[str, Any]) -> set[str]:
+    """Take each value of the file that the command line does not give, and that the command knows; return these."""
     from kshot.run_files.writing import is_given
 
     given = vars(parsed)
     evaluated = bool(given.get("config") or given.get("dataset"))
+    taken: set[str] = set()
     for name, value in values.items():
         if name not in given or (evaluated and name in {"config", "dataset"}):
             continue  # preview has no gates; -d names other datasets in the place of all
         if not is_given(name, given[name]):
             setattr(parsed, name, value)
+            taken.add(name)
     pair_paths(parsed)
+    return taken
 
 
 def in_folder(parsed: argparse.Namespace, place: str) -> str:
