@@ -7,6 +7,7 @@ import pytest
 from kshot.api import evaluate
 from kshot.core.errors import DataError
 from kshot.core.records import AnyOption, Failed, Generate, Generated, Likelihood, Loglik, Option, Scored
+from kshot.lmeval.asking import prompt_of
 from tests.lmeval.replayed import Replayed, compiled_task, lmeval_figures, ran
 from tests.lmeval.tasks import ref, task, write
 
@@ -155,13 +156,16 @@ def test_a_failed_reply_fails_its_sample_alone(tmp_path):
     assert (by_name(result, "exact_match")["value"], by_name(result, "exact_match")["failed"]) == (100.0, 1)
 
 
-def test_a_chat_model_cannot_go_on_after_a_prefix(tmp_path):
-    from kshot.lmeval.asking import prompt_of
-
+def test_a_chat_model_goes_on_after_a_prefix():
     turns = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "It is"}]
-    with pytest.raises(DataError, match="gen_prefix"):
-        prompt_of(turns)
-    assert prompt_of(turns[:1]).messages[0].content == "q"
+    prompt = prompt_of(turns)
+    assert (prompt.messages[-1].content, prompt.opened) == ("It is", True)
+    assert not prompt_of(turns[:1]).opened
+
+
+def test_a_metric_that_kshot_lacks_is_refused_before_a_model_is_asked(tmp_path):
+    with pytest.raises(DataError, match="the metric 'rouge' is none of lm-eval's own"):
+        compiled_task(task(tmp_path, {"metric_list": [{"metric": "rouge"}]}), ROWS)
 
 
 # ---- functions ----

@@ -32,7 +32,10 @@ from kshot.core.records import (
 
 
 def _prompt_body(prompt: Prompt) -> Any:
-    return [[m.role, content_identity(m.content)] for m in prompt.messages] if prompt.messages else prompt.text
+    if not prompt.messages:
+        return prompt.text
+    messages: list[Any] = [[m.role, content_identity(m.content)] for m in prompt.messages]
+    return [*messages, "opened"] if prompt.opened else messages
 
 
 def request_body(request: Request) -> list[Any]:

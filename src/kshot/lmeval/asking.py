@@ -74,10 +74,8 @@ def prompt_of(context: Any) -> Prompt:
     """Return a context as a record: a text, or turns."""
     if isinstance(context, str):
         return Prompt(context)
-    if context and context[-1]["role"] == "assistant":
-        hint = "Run it with --model-type base, which writes the prefix at the end of the prompt."
-        raise DataError("the task begins the reply itself (gen_prefix), which a chat model does not take", hint=hint)
-    return Prompt(messages=tuple(Message(turn["role"], str(turn["content"])) for turn in context))
+    messages = tuple(Message(turn["role"], str(turn["content"])) for turn in context)
+    return Prompt(messages=messages, opened=bool(messages) and messages[-1].role == "assistant")
 
 
 def generation_method(config: TaskConfig, settings: GenerationSettings, seed: int) -> DocumentMethod:

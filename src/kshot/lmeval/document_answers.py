@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kshot.core.answers import Explained
-from kshot.core.errors import DataError
 from kshot.core.records import Failed
 from kshot.lmeval.figure_kinds import FigureSpec, figure_of
 from kshot.lmeval.figures import NO_VALUE, DocumentFigure, UnlistedFigures
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions, references
-from kshot.lmeval.metrics import TaskMetric, task_metrics
+from kshot.lmeval.metrics import TaskMetric, check_metric, task_metrics
 from kshot.lmeval.pipelines import Pipeline, pipelines
 from kshot.lmeval.scoring import Documents, PipelineScores, aggregation_of, named_metrics, pipeline_scores
 from kshot.methods.likelihood import best
@@ -77,6 +76,9 @@ class DocumentAnswers:
         own = self.config.process_results is not None
         listed = task_metrics(self.config) if own else named_metrics(self.config, self.functions)
         metrics = [each for each in listed if not (own and each.function is not None)]
+        if self.config.output_type == "generate_until" and not own:
+            for metric in metrics:
+                check_metric(metric, self.config)
         self.figures: dict[str, DocumentFigure] = {}
         for pipeline in self._pipelines:
             for metric in metrics:
@@ -187,9 +189,3 @@ def _bare(results: Sequence[Any]) -> Any:
     """Return one filtered response as it is, several as a list, in a form that JSON has."""
     found = [list(each) if isinstance(each, tuple) else each for each in results]
     return found[0] if len(found) == 1 else found
-
-
-def check_names(answers: DocumentAnswers) -> None:
-    """Refuse a task whose figures cannot be told apart."""
-    if not answers.figures and answers.unlisted is None:
-        raise DataError("the task lists no metric", where=answers.config.where("metric_list"))

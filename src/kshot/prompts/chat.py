@@ -15,7 +15,7 @@ from jinja2.ext import Extension
 
 from kshot.core.content import Content, TextPart, before_content
 from kshot.core.errors import BackendError, UsageError
-from kshot.core.records import Message
+from kshot.core.records import Message, Prompt
 from kshot.core.text_files import read_text
 from kshot.prompts.limited import LimitedEnvironment, rendered
 from kshot.prompts.render_budget import RenderingLimitError
@@ -149,6 +149,16 @@ def fold_system(messages: Sequence[Message], render: Callable[[Sequence[Message]
             rest[index] = replace(message, content=before_content(text, message.content))
             return tuple(rest)
     return (Message("user", text), *rest)
+
+
+def opened_text(prompt: Prompt, messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> str:
+    """Write messages as a chat model reads them, up to its reply; where they begin the reply, up to this beginning.
+
+    ``messages`` are those of the prompt in a form that the model can read; ``render`` ends with the head of a reply.
+    """
+    if not prompt.opened:
+        return render(fold_system(messages, render))
+    return render(fold_system(messages[:-1], render)) + messages[-1].text
 
 
 def _shows_system(messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> bool:

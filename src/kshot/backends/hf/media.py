@@ -25,7 +25,7 @@ from kshot.core.content import TextPart
 from kshot.core.errors import BackendError
 from kshot.core.extras import importing
 from kshot.core.records import Failed, Generate, Generated, Message, Prompt, Response, Usage
-from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
+from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, opened_text, renderer, template_fault
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -129,7 +129,7 @@ class ImageModel:
 
     def _text(self, prompt: Prompt) -> str:
         messages = [valid_message(message) for message in prompt.messages]
-        return self._render(fold_system(messages, self._render), add_generation_prompt=True)
+        return opened_text(prompt, messages, lambda some: self._render(some, add_generation_prompt=True))
 
     def _inputs(self, text: str, images: Sequence[Image]) -> Any:
         bos = getattr(self._processor.tokenizer, "bos_token", None)  # not every tokenizer has one

@@ -15,7 +15,7 @@ from kshot.backends.texts import replace_surrogates, valid_message
 from kshot.core.errors import BackendError
 from kshot.core.reasoning import is_think_tag, opens_thoughts
 from kshot.core.records import Message, Prompt, RollingStart
-from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
+from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, opened_text, renderer, template_fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -244,8 +244,7 @@ class PromptTokenizer:
             )
         messages = [valid_message(message) for message in prompt.messages]
         render = self._render
-        shown = fold_system(messages, lambda some: render(some, add_generation_prompt=True))
-        return render(shown, add_generation_prompt=True)
+        return opened_text(prompt, messages, lambda some: render(some, add_generation_prompt=True))
 
     def _renderer(self, given: str | None) -> Renderer | None:
         if given is not None:

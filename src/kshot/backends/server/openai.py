@@ -25,7 +25,7 @@ from kshot.core.content import BY_ADDRESS, MEDIA_KINDS
 from kshot.core.errors import BackendError
 from kshot.core.reasoning import opens_thoughts
 from kshot.core.records import Generate, Generated, Loglik, Prompt, Request, Response
-from kshot.prompts.chat import Renderer, fold_system, renderer
+from kshot.prompts.chat import Renderer, opened_text, renderer
 
 OPENAI = Provider(
     "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", lambda key: ("Authorization", f"Bearer {key}")
@@ -89,6 +89,12 @@ class OpenAI(Server):
         """Return the prompt that is sent: with a chat template, kshot writes a conversation out as a text."""
         if not prompt.messages:
             return Prompt(replace_surrogates(prompt.text))
+        if self._render is None and prompt.opened:
+            raise BackendError(
+                "a server does not go on with a reply that the task begins itself",
+                where=self._address.where,
+                hint="Give the model's template with --chat-template FILE, or use --model-type base.",
+            )
         if self._render is None:
             return prompt
         if prompt.media:
@@ -98,7 +104,7 @@ class OpenAI(Server):
                 hint="Leave --chat-template out: the server has a template of its own.",
             )
         messages = tuple(map(valid_message, prompt.messages))
-        return Prompt(self._render(fold_system(messages, self._render)))
+        return Prompt(opened_text(prompt, messages, self._render))
 
     async def _generate(self, connection: Connection, request: Generate) -> Generated:
         prompt = self._rendered(request.prompt)
