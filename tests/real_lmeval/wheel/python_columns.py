@@ -121,6 +121,14 @@ def _read_name(root, words, file, name, seen, deep, known):
 
 def _words_in(node, words):
     for one in ast.walk(node):
+        if isinstance(one, ast.Call):  # another function may compare a column with what it is given
+            given = [
+                each.value
+                for each in [*one.args, *(held.value for held in one.keywords)]
+                if isinstance(each, ast.Constant)
+            ]
+            words += [(value,) for value in given if isinstance(value, str) and (value,) not in words]
+            continue
         if isinstance(one, (ast.List, ast.Tuple, ast.Set)):
             values = one.elts
         elif isinstance(one, ast.Dict):

@@ -177,6 +177,8 @@ class FunctionReader(ast.NodeVisitor):
             base = self.path(node.func.value)
             if base and name in TEXT:
                 self.root.hint(base, ("text",))
+            if base and name == "startswith" and node.args:
+                self._known_side(base, node.args[0])
             if base and name in {"keys", "values", "items"}:
                 self.root.hint(base, ("dict",))
             if base and name in {"index", "append", "count"}:
