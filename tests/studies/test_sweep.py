@@ -1,0 +1,212 @@
+"""Sweeps: several values of an option in one run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import kshot
+from kshot import Em, GenerationDataset, MultipleChoiceDataset, Task
+from kshot.core.errors import UsageError
+from kshot.settings import Settings, settings_from
+from kshot.sources import source_of
+from tests.configs.written import RACE
+
+COLOURS = ["red", "green", "blue", "grey"]
+OWN = "{question}\nAnswer:"
+
+
+class Colours(MultipleChoiceDataset):
+    """Twelve questions about colours; the answers follow no rule."""
+
+    instruction = OWN
+
+    def load_raw_dataset(self, dataset_path, subset_name, evaluation_set, example_set):
+        self.evaluation_data = [{"question": f"Thing {at}?", "answer": at % 4} for at in range(12)]
+        self.example_data = [{"question": f"Case {at}?", "answer": at % 3} for at in range(8)]
+
+    def format_instance(self, row):
+        return {"question": row["question"], "options": COLOURS, "target_idx": row["answer"]}
+
+
+class Names(GenerationDataset):
+    """The same things, asked for in words."""
+
+    instruction = "{question}\nName:"
+    metrics = [Em()]
+    extra_model_args = {"max_tokens": 4}
+    load_raw_dataset = Colours.load_raw_dataset
+
+    def format_instance(self, row):
+        return {"question": row["question"], "target": COLOURS[row["answer"]]}
+
+
+class Parts(Colours):
+    """The same in two subsets."""
+
+    categorized_subsets = {"all": ["warm", "cold"]}
+
+
+class Counting:
+    """Names the right option if there are examples enough, and remembers every prompt."""
+
+    def __init__(self):
+        self.prompts = []
+
+    def __call__(self, prompt):
+        text = str(prompt)
+        self.prompts.append(text)
+        number = int(text.rpartition("Thing ")[2].partition("?")[0])
+        right = number < 2 + 2 * text.count("Case")
+        return "ABCD"[(number if right else number + 1) % 4]
+
+
+def swept(dataset=Colours, **options):
+    """Run a sweep; return the result and the prompts that the model got."""
+    model = Counting()
+    defaults = {} if dataset is Names else {"ranking_type": "generation"}
+    return kshot.evaluate(model, dataset, **{**defaults, **options}), model.prompts
+
+
+def figures(result, metric="Accuracy"):
+    return {row["task"]: row["value"] for row in result.results if row["metric"] == metric and not row.get("detail")}
+
+
+def test_each_value_has_the_figure_that_it_has_alone():
+    result, prompts = swept(num_shots=[0, 1, 4])
+    alone = {f"colours,num_shots={k}": figures(swept(num_shots=k)[0])["colours"] for k in (0, 1, 4)}
+    assert figures(result) == alone
+    assert len(set(alone.values())) == 3
+    assert len(prompts) == 36
+
+
+def test_rows_have_the_values_as_labels():
+    result, _ = swept(num_shots=(0, 2), retriever=["random", "bm25,k1=1.2"])
+    rows = {row["task"]: row for row in result.results}
+    assert rows["colours,num_shots=2,retriever=bm25\\,k1=1.2"]["sweep"] == {"num_shots": 2, "retriever": "bm25,k1=1.2"}
+    assert {row["swept"] for row in rows.values()} == {"colours"}
+    assert next(iter(rows)) == "colours,num_shots=0"  # one point for both retrievers
+    assert len(rows) == 3
+
+
+def test_equal_requests_are_asked_once():
+    result, prompts = swept(instruction=[None, OWN, "Say: {question}\nAnswer:"])  # the first two are the same
+    assert len(prompts) == 24
+    assert figures(result).keys() == {f"colours,instruction={number}" for number in (1, 2, 3)}
+    assert [row["sweep"]["instruction"] for row in result.results][:2] == [None, OWN]
+
+
+def test_a_value_that_changes_nothing_is_no_point():
+    result, _ = swept(ranking_type=["generation"], num_shots=[0, 2], temperature=[0, 0.5])
+    assert {tuple(row["sweep"]) for row in result.results} == {("num_shots", "temperature")}
+    both = kshot.evaluate(Counting(), [Colours, Names], num_shots=1, ranking_type="generation", instruction=[None, OWN])
+    assert {row["task"] for row in both.results} == {
+        *("colours,instruction=1", "colours,instruction=2"),
+        *("names,instruction=1", "names,instruction=2"),
+    }
+    mixed = kshot.evaluate(Counting(), [Colours, Names], ranking_type=["generation", "auto"])
+    assert [row["task"] for row in mixed.results if row["task"].startswith("names")] == ["names"]
+
+
+def test_one_value_in_a_list_is_no_sweep():
+    result, _ = swept(num_shots=[2])
+    assert figures(result).keys() == {"colours"}
+    assert not any("sweep" in row for row in result.results)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"temperature": [0, 1], "ranking_type": "ppl"},
+            r"--temperature has several values \(0, 1\), and it has no effect",
+        ),
+        ({"shots": [0, 1]}, "--shots has several values"),
+        ({"num_shots": []}, "num_shots is an empty list"),
+        ({"num_shots": [0, -1]}, "--num-shots is -1; it must be 0 or more"),
+        ({"num_shots": [0, "x"]}, "num_shots is 'x'; it must be int"),
+        ({"ranking_type": ["ppl", "best"]}, "--ranking-type is 'best'; it must be one of ppl_no_option"),
+        ({"num_shots": [1, 2], "retriever": ["random", "nothing"]}, "no retriever"),
+    ],
+)
+def test_what_cannot_be_swept(options, told):
+    with pytest.raises(UsageError, match=told):
+        kshot.evaluate(Counting(), Colours, **{"ranking_type": "generation", **options})
+
+
+def test_passages_and_tasks_take_one_value():
+    with pytest.raises(UsageError, match="handbook: --num-shots has several values, and passages take one"):
+        kshot.evaluate(None, "handbook", num_shots=[0, 1])
+    task = Task("mine", [], lambda sample, _: sample, lambda sample, _: iter(()), (Em(),))
+    with pytest.raises(UsageError, match="it has no effect on mine"):
+        kshot.evaluate(Counting(), task, num_shots=[0, 1])
+
+
+FILE = f"{Path(__file__)}:Colours"
+
+
+def test_values_after_a_name_are_a_sweep_of_that_dataset():
+    result, _ = swept([f"{FILE},num_shots=0+2", f"{Path(__file__)}:Names,num_shots=1"], num_shots=3)
+    assert set(figures(result)) == {"colours,num_shots=0", "colours,num_shots=2"}
+    assert set(figures(result, "EM")) == {"names,num_shots=1"}
+    with pytest.raises(UsageError, match=r"Colours,num_shots=0\+x: num_shots is '0\+x'; each value must be int"):
+        kshot.evaluate(Counting(), f"{FILE},num_shots=0+x")
+    assert not source_of(f"{FILE},instruction={{question}}1+1=", Settings()).label.endswith("1")  # one text
+
+
+def test_subsets_have_an_average_at_each_value():
+    result, _ = swept(Parts, num_shots=[0, 2])
+    averages = [row for row in result.results if "tasks" in row]
+    assert [row["task"] for row in averages] == ["parts,num_shots=0[Macro Average]", "parts,num_shots=2[Macro Average]"]
+    assert averages[1]["tasks"] == ["parts:warm,num_shots=2", "parts:cold,num_shots=2"]
+    assert {row["dataset"] for row in result.results} == {"parts,num_shots=0", "parts,num_shots=2"}
+    (compared,) = [row for row in result.comparisons if row["metric"] == "Accuracy"]
+    assert (compared["task"], compared["a_value"], compared["b_value"], compared["n"]) == (
+        "parts[Macro Average]",
+        2,
+        0,
+        24,
+    )
+
+
+def test_draws_of_examples_at_each_value():
+    result, _ = swept(num_shots=[0, 2], retriever_seeds="0..2")
+    spread = [row for row in result.results if "sd" in row and not row.get("detail")]
+    assert [row["task"] for row in spread] == ["colours,num_shots=2[3 draws of examples]"]
+    assert spread[0]["swept"] == "colours[3 draws of examples]"
+    assert "colours,num_shots=0" in figures(result)
+
+
+def test_zero_examples_of_token_lookup_are_none():
+    shown = kshot.preview("lookup:UR", num_shots=[0, 2], length=10, variant="sep|small|bare", limit=1)
+    prompts = {each.task: each.requests[0].prompt.text for each in shown}
+    assert list(prompts) == ["lookup:UR:10:sep|small|bare,num_shots=0", "lookup:UR:10:sep|small|bare,num_shots=2"]
+    few, more = (prompt.count("\n") for prompt in prompts.values())
+    assert few < more
+
+
+def test_a_folder_continues_and_is_scored_again(tmp_path):
+    options = {"num_shots": [0, 2], "out": tmp_path / "run", "dataset": FILE}
+    _, first = swept(**options)
+    before = json.loads((tmp_path / "run/summary.json").read_text())
+    _, again = swept(**options)
+    assert len(first) == 24
+    assert again == []
+    kshot.score(tmp_path / "run")
+    assert json.loads((tmp_path / "run/summary.json").read_text()) == before
+    spec = json.loads((tmp_path / "run/spec.json").read_text())
+    assert spec["identity"]["num_shots"] == [0, 2]
+    assert settings_from(spec["options"]).sweep == (("num_shots", (0, 2)),)
+
+
+def test_a_config_sweeps_the_retriever_of_the_user(tmp_path):
+    rows = [{**dict.fromkeys(("article", "question", *"ABCD"), f"text {at}"), "answer": "A"} for at in range(4)]
+    for split in ("test", "validation"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "race.py").write_text(RACE)
+    options = {"only": "race-middle", "data": f"race-middle={tmp_path}", "limit": 1}
+    with pytest.raises(UsageError, match="--num-shots has several values"):  # its own retriever chooses its own number
+        kshot.evaluate(Counting(), str(tmp_path / "race.py"), num_shots=[0, 1], **options)
+    shown = kshot.preview(str(tmp_path / "race.py"), num_shots=[0, 1, 3], retriever="random", **options)
+    counts = {each.task: each.requests[0].prompt.text.count("Read, then reply") - 1 for each in shown}
+    assert counts == {f"race-middle,num_shots={k}": k for k in (0, 1, 3)}
