@@ -3,9 +3,11 @@
 import hashlib
 import json
 import math
+from pathlib import Path
 
 import pytest
 
+import kshot
 from kshot.core.errors import RunError, UsageError
 from kshot.report.exports.lmeval_results import write_results
 from kshot.runs.record import RunRecord, read_record
@@ -150,3 +152,15 @@ def test_samples_out_of_order_are_refused(tmp_path):
     rows = [sample(0, {"acc": 50.0}, "x"), sample(0, {"acc": 50.0}, "x", task="b"), sample(1, {"acc": 50.0}, "x")]
     with pytest.raises(RunError, match="not in the order of tasks"):
         written(tmp_path, other, rows)
+
+
+@pytest.mark.needs("pyyaml")
+def test_a_task_file_has_lm_evals_own_names(tmp_path):
+    root = Path(__file__).parents[3] / "examples" / "lmeval"
+    result = kshot.evaluate("embedded", "lmeval:planets_choice", lmeval_root=str(root), limit=3, out=tmp_path / "run")
+    *_, path = kshot.export(tmp_path / "run", to="lmeval", out=tmp_path / "out")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    figures = {row["metric"]: row["value"] / 100 for row in result.results}
+    assert {name: found["results"]["planets_choice"][f"{name},none"] for name in figures} == pytest.approx(figures)
+    assert found["versions"]["planets_choice"] is not None
+    assert found["configs"]["planets_choice"]["num_fewshot"] == found["n-shot"]["planets_choice"]
