@@ -102,12 +102,9 @@ def _scores(task: Any, line: dict[str, Any]) -> str:
 
 def near(ours: Any, wanted: Any) -> bool:
     """Whether two values are the same, numbers up to the digits that were recorded."""
-    if isinstance(wanted, dict):
-        return (
-            isinstance(ours, dict)
-            and ours.keys() == wanted.keys()
-            and all(near(ours[key], wanted[key]) for key in wanted)
-        )
+    if isinstance(wanted, dict) and isinstance(ours, dict):
+        named = {str(key): value for key, value in ours.items()}  # JSON has no other keys than texts
+        return named.keys() == wanted.keys() and all(near(named[key], wanted[key]) for key in wanted)
     if isinstance(wanted, list):
         return isinstance(ours, (list, tuple)) and len(ours) == len(wanted) and all(map(near, ours, wanted))
     if wanted == "nan" and isinstance(ours, float):

@@ -94,20 +94,11 @@ def _told(recorded: list[Path], compared: Path) -> list[str]:
 
 
 def _exported(python: str, folder: Path) -> list[str]:
-    """Run a task, export it, and have lm-eval print its table and load its samples."""
+    """Run some tasks, export them, and have lm-eval print its table and load its samples."""
     run, out = folder / "exported-run", folder / "exported"
     kshot = [sys.executable, "-m", "kshot"]
-    _run(
-        *kshot,
-        "run",
-        "-m",
-        "embedded",
-        "-d",
-        f"{ROOT / 'examples' / 'planets.py'}:Planets",
-        "--out",
-        str(run),
-        "--no-report",
-    )
+    tree = ["--lmeval-root", str(ROOT / "examples" / "lmeval"), "-d", "lmeval:planets", "-d", "lmeval:planets_rolling"]
+    _run(*kshot, "run", "-m", "embedded", *tree, "--out", str(run), "--no-report")
     _run(*kshot, "export", str(run), "--to", "lmeval", "--out", str(out))
     told = _run(python, str(HERE / "reads_exported.py"), str(out))
     print(f"exported: lm-eval reads {told}")
