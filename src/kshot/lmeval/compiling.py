@@ -14,14 +14,14 @@ from kshot.lmeval.document_answers import DocumentAnswers
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions
 from kshot.lmeval.likelihood_scores import NO_OPTION, gold_index
-from kshot.lmeval.scoring import Documents
+from kshot.lmeval.scoring import ScoredDocuments
 from kshot.lmeval.settings import LmevalSettings
 
 
 def compiled(
     config: TaskConfig,
     functions: Functions,
-    documents: Documents,
+    documents: ScoredDocuments,
     requests: Sequence[RequestForms],
     settings: LmevalSettings,
     *,
@@ -61,7 +61,7 @@ def _scored_by_itself(method: DocumentMethod, answers: DocumentAnswers) -> Docum
     return scored
 
 
-def _samples(config: TaskConfig, documents: Documents) -> list[Sample]:
+def _samples(config: TaskConfig, documents: ScoredDocuments) -> list[Sample]:
     targets = _targets(config, documents)
     choices: Sequence[Any] = documents.choices() if config.output_type == "multiple_choice" else [()] * len(targets)
     return [
@@ -70,7 +70,7 @@ def _samples(config: TaskConfig, documents: Documents) -> list[Sample]:
     ]
 
 
-def _targets(config: TaskConfig, documents: Documents) -> list[Target | None]:
+def _targets(config: TaskConfig, documents: ScoredDocuments) -> list[Target | None]:
     """Return what is right for each document, as far as it can be told without the task's functions."""
     if config.output_type == "multiple_choice" and config.process_results is None:
         return [_option(config, documents, place) for place in range(len(documents.docs))]
@@ -80,7 +80,7 @@ def _targets(config: TaskConfig, documents: Documents) -> list[Target | None]:
     return [None if target is None else Gold(target) for target in found]
 
 
-def _option(config: TaskConfig, documents: Documents, place: int) -> Target | None:
+def _option(config: TaskConfig, documents: ScoredDocuments, place: int) -> Target | None:
     golds = documents.texts() if documents.multiple_inputs else documents.targets()
     right = gold_index(golds[place], documents.choices()[place], f"{config.path}, document {place}")
     if isinstance(right, list):

@@ -14,7 +14,7 @@ from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions, references
 from kshot.lmeval.metrics import TaskMetric, check_metric, task_metrics
 from kshot.lmeval.pipelines import Pipeline, pipelines
-from kshot.lmeval.scoring import Documents, PipelineScores, aggregation_of, named_metrics, pipeline_scores
+from kshot.lmeval.scoring import PipelineScores, ScoredDocuments, aggregation_of, named_metrics, pipeline_scores
 from kshot.methods.likelihood import best
 from kshot.metrics import Metric
 
@@ -23,7 +23,7 @@ from kshot.metrics import Metric
 class ChosenDocuments:
     """Some of the documents of a task."""
 
-    whole: Documents
+    whole: ScoredDocuments
     places: Sequence[int]
 
     @property
@@ -66,7 +66,7 @@ class DocumentAnswers:
 
     config: TaskConfig
     functions: Functions
-    documents: Documents
+    documents: ScoredDocuments
     labels: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By figure: lm-eval's metric and filter, and how many times lm-eval's figure it is."""
 

@@ -17,7 +17,7 @@ from kshot.statistics.intervals import macro_interval, within_scale
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _GroupPart:
     """One figure of one task: its value, its metric and the result that it comes from."""
 
     name: str
@@ -65,7 +65,7 @@ def _filters(results: Sequence[TaskResult]) -> dict[str, None]:
     return dict.fromkeys(str(label["filter"]) for label in labels if "filter" in label)
 
 
-def _parts(results: Sequence[TaskResult], metric: str, filter_name: str) -> Iterator[_Part]:
+def _parts(results: Sequence[TaskResult], metric: str, filter_name: str) -> Iterator[_GroupPart]:
     for result in results:
         scorers = dict(result.named())
         for name, label in result.task.metric_labels.items():
@@ -74,10 +74,10 @@ def _parts(results: Sequence[TaskResult], metric: str, filter_name: str) -> Iter
             values = result.values.get(name)
             value = figure(scorers[name], name, f"dataset {result.task.name}", values) if values else None
             if value is not None:
-                yield _Part(name, value, scorers[name], result)
+                yield _GroupPart(name, value, scorers[name], result)
 
 
-def _row(group: Group, aggregate: Aggregate, parts: Sequence[_Part], metric: str) -> ResultRow:
+def _row(group: Group, aggregate: Aggregate, parts: Sequence[_GroupPart], metric: str) -> ResultRow:
     first = parts[0]
     weights = [float(part.size) if aggregate.weighted else 1.0 for part in parts]
     alike = all(part.scale == first.scale for part in parts)  # else on the scale of lm-eval, which they share
@@ -100,7 +100,7 @@ def _row(group: Group, aggregate: Aggregate, parts: Sequence[_Part], metric: str
     }
 
 
-def _interval(group: Group, parts: Sequence[_Part], weights: Sequence[float]) -> list[float] | None:
+def _interval(group: Group, parts: Sequence[_GroupPart], weights: Sequence[float]) -> list[float] | None:
     """Return the interval of the average of figures that have one scale."""
     first = parts[0]
     values = [part.result.values[part.name] for part in parts]

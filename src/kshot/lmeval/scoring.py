@@ -20,7 +20,7 @@ Values: TypeAlias = dict[str, Any]
 """The values of one document, by metric."""
 
 
-class Documents(Protocol):
+class ScoredDocuments(Protocol):
     """The documents that are scored, and what the task file says of each; asked for when they are needed."""
 
     @property
@@ -52,7 +52,7 @@ class Documents(Protocol):
 
 
 def scored(
-    config: TaskConfig, functions: Functions, documents: Documents, responses: Sequence[Sequence[Sequence[Any]]]
+    config: TaskConfig, functions: Functions, documents: ScoredDocuments, responses: Sequence[Sequence[Sequence[Any]]]
 ) -> dict[str, Any]:
     """Score all documents: the figures by ``metric,filter``, and the values of each document.
 
@@ -87,7 +87,7 @@ class PipelineScores:
 def pipeline_scores(
     config: TaskConfig,
     functions: Functions,
-    documents: Documents,
+    documents: ScoredDocuments,
     responses: Sequence[Sequence[Sequence[Any]]],
     pipeline: Pipeline,
 ) -> PipelineScores:
@@ -116,7 +116,7 @@ def _has_failed(results: Sequence[Any]) -> bool:
 
 
 def document_values(
-    config: TaskConfig, functions: Functions, documents: Documents, whole: Sequence[int], results: Sequence[Any]
+    config: TaskConfig, functions: Functions, documents: ScoredDocuments, whole: Sequence[int], results: Sequence[Any]
 ) -> list[Values | Failed]:
     """Return the values of the documents at these places, from the filtered responses of all."""
     own = [results[index] for index in whole]
@@ -134,7 +134,7 @@ def document_values(
 
 
 def _likelihood_values(
-    config: TaskConfig, documents: Documents, index: int, results: Sequence[Any], names: Sequence[str]
+    config: TaskConfig, documents: ScoredDocuments, index: int, results: Sequence[Any], names: Sequence[str]
 ) -> Values:
     where = f"{config.path}, document {index}"
     if config.output_type == "loglikelihood":
