@@ -37,7 +37,7 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.Not: operator.not_,
     ast.Invert: operator.invert,
 }
-_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -130,7 +130,7 @@ class _Computation:
         left, found = self.value(node.left), True
         for kind, each in zip(node.ops, node.comparators, strict=True):
             right = self.value(each)
-            found = _COMPARED[type(kind)](left, right)
+            found = COMPARISONS[type(kind)](left, right)
             if not found:
                 break
             left = right

@@ -6,16 +6,13 @@ from there. One worker serves all entries of a config.
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from kshot.configs._stand_ins import FRAMEWORKS
+from kshot.configs.home_folders import code_digest, data_folders, has_code, places
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, short
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -25,12 +22,6 @@ Part: TypeAlias = Literal["loader", "clean-up", "evaluator", "retriever", "templ
 """What a config names. ``judge``: the function that makes figures of a judge's replies."""
 
 TITLES = {"opencompass": "OpenCompass", "ais_bench": "AISBench"}
-DATA_FOLDERS = ("data", "ais_bench/datasets")
-"""Where the homes keep data, below the working directory and below themselves."""
-_DATA_VARIABLES = (
-    *("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR", "HF_HUB_CACHE"),
-)
-"""The user's environment variables that name folders of data; the worker sees them, and may read there."""
 _ADAPTER = "kshot.configs._home_adapter"
 _ROWS_A_REQUEST = 500
 CLEAN_SECONDS = 60.0
@@ -41,9 +32,6 @@ _AGENTS = "Evaluators of agent configs want the steps of an agent (steps), and k
 _ABSENT = "NoSuchNameError"
 """The fault by which the worker says that there is no such name."""
 _MAX_ROWS, _MAX_ROW_BYTES = 5_000_000, 4 << 30
-_MAX_CODE_BYTES = 16 << 20
-_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_WRITABLE_BY_ALL = 0o002
 
 
 class Home:
@@ -69,11 +57,7 @@ class Home:
     @cached_property
     def digest(self) -> str:
         """A digest of its code: of every Python file."""
-        total = sha256()
-        for path in _code_files(self.folder):
-            total.update(os.fsencode(path.relative_to(self.folder).as_posix()) + b"\0")
-            total.update(_file_digest(path))
-        return total.hexdigest()[:32]
+        return code_digest(self.folder)
 
     def close(self) -> None:
         """End its worker."""
@@ -250,9 +234,6 @@ def plain_options(value: Any) -> Any:
     return value
 
 
-# ---- where they are ----
-
-
 def find_homes(config: Path, given: Path | None, *, network: bool = False) -> dict[str, Home]:
     """Return the projects whose source is here: the user's folder first, then that around the config, then installed.
 
@@ -260,79 +241,8 @@ def find_homes(config: Path, given: Path | None, *, network: bool = False) -> di
     """
     homes: dict[str, Home] = {}
     for framework in FRAMEWORKS:
-        for folder, found in _places(framework, config, given):
-            if (folder / "__init__.py").is_file() and _has_code(folder):
+        for folder, found in places(framework, config, given):
+            if (folder / "__init__.py").is_file() and has_code(folder):
                 homes[framework] = Home(framework, folder, found, network=network)
                 break
     return homes
-
-
-def _places(framework: str, config: Path, given: Path | None) -> Iterator[tuple[Path, str]]:
-    if given is not None:
-        for folder in (given / framework, given, *given.parents):
-            if folder.name == framework:
-                yield folder, "--home"
-    for folder in config.parents:
-        if folder.name == framework and _is_trusted(folder):
-            yield folder, "the config lies in it"
-        if _is_trusted(folder / framework):
-            yield folder / framework, "the config lies beside it"
-    try:
-        spec = importlib.util.find_spec(framework)
-    except (ImportError, ValueError):
-        spec = None
-    for place in spec.submodule_search_locations or () if spec is not None else ():
-        if not Path(place).resolve().is_relative_to(Path.cwd().resolve()) or "site-packages" in Path(place).parts:
-            yield Path(place), "it is installed"
-
-
-def _is_trusted(folder: Path) -> bool:
-    """Whether a folder that nobody has named may be used: it is the user's or root's, and others cannot change it."""
-    if not hasattr(os, "getuid"):  # Windows
-        return folder.is_dir()
-    try:
-        status, above = folder.lstat(), folder.parent.stat()
-    except OSError:
-        return False
-    owned = status.st_uid in {os.getuid(), 0} and stat.S_ISDIR(status.st_mode)
-    sticky = bool(above.st_mode & stat.S_ISVTX)
-    return owned and not status.st_mode & _WRITABLE_BY_ALL and (sticky or not above.st_mode & _WRITABLE_BY_ALL)
-
-
-def _has_code(folder: Path) -> bool:
-    """Whether it holds the project's code, and not configs alone."""
-    return any((folder / part).is_dir() for part in ("datasets", "openicl", "benchmark/openicl", "benchmark/datasets"))
-
-
-def data_folders(home: Path | None = None) -> Iterator[Path]:
-    """Return the folders in which the homes' data lies on this machine, whether or not they are there.
-
-    A link that leads out of the current folder, or out of the home's, is left out: it could lead anywhere.
-    """
-    for below in (Path.cwd(), *((home.parent,) if home is not None else ())):
-        top = below.resolve()
-        yield from (place for folder in DATA_FOLDERS if (place := (top / folder).resolve()).is_relative_to(top))
-    for variable in _DATA_VARIABLES:
-        if place := os.environ.get(variable):
-            yield Path(place)
-
-
-def _code_files(folder: Path) -> Iterator[Path]:
-    """Yield the Python files that are files: neither links nor anything else."""
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__" and name[0] != ".")
-        for name in sorted(files):
-            path = Path(place, name)
-            if name.endswith(".py") and stat.S_ISREG(path.lstat().st_mode):
-                yield path
-
-
-def _file_digest(path: Path) -> bytes:
-    try:
-        with os.fdopen(os.open(path, _OPEN_FLAGS), "rb") as file:
-            data = file.read(_MAX_CODE_BYTES + 1)
-    except OSError as exc:
-        raise DataError(f"a file of the home cannot be read: {exc.strerror or exc}", where=str(path)) from exc
-    if len(data) > _MAX_CODE_BYTES:
-        raise DataError(f"a file of the home has more than {_MAX_CODE_BYTES >> 20} MB", where=str(path))
-    return sha256(data).digest()

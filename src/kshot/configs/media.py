@@ -113,7 +113,7 @@ def _local_path(path: str) -> str:
 
 
 def _named(part: Mapping[str, Any], kind: str, media: MediaKind) -> tuple[Any, str]:
-    """Return what a part names (an address, a path, base64 or bytes) and its detail, whoever's form it has."""
+    """Return what a part names (an address, a path, base64 or bytes) and its detail, in the form of any provider."""
     inner = part.get(kind, part.get(media, part.get("source", part)))
     if not isinstance(inner, Mapping):
         return inner, str(part.get("detail") or "")

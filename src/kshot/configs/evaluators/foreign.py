@@ -68,9 +68,11 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         shown = list(islice(samples, _MAX_PROBED))
         self._size = len(shown)
         given = [(sample, None if sample.target is None else reference(sample.target)) for sample in shown]
-        names = dict.fromkeys(self._measured([self._probe(sample, gold, str(gold)) for sample, gold in given])[0])
+        named, _ = self._measured([self._probe(sample, gold, str(gold)) for sample, gold in given], tried=True)
+        names = dict.fromkeys(named)
         with suppress(DataError):  # it may want replies of a form that these have not
-            names |= dict.fromkeys(self._measured([self._probe(sample, gold, "") for sample, gold in given])[0])
+            named, _ = self._measured([self._probe(sample, gold, "") for sample, gold in given], tried=True)
+            names |= dict.fromkeys(named)
         self._names = tuple(names)
 
     def _probe(self, sample: Sample, gold: Any, text: str) -> ScoredPair:
@@ -113,8 +115,13 @@ class HomeEvaluator(SeesRows, CorpusMetric):
                 return math.fsum(single[number] for number in numbers) / len(numbers)
         return super().reduce(name, values)
 
-    def _measured(self, pairs: Sequence[ScoredPair]) -> tuple[dict[str, float | None], list[float] | None]:
-        """Return the figures of these pairs, None where one is no finite number, and what each sample got."""
+    def _measured(
+        self, pairs: Sequence[ScoredPair], *, tried: bool = False
+    ) -> tuple[dict[str, float | None], list[float] | None]:
+        """Return the figures of these pairs, None where one is no finite number, and what each sample got.
+
+        ``tried``: the answers are not a model's, so that none of the figures need be finite.
+        """
         predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
         with located(self._where):
             found = self._home.evaluate(
@@ -128,7 +135,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             figures = dict(_numbers(found))
             if len(figures) > _MAX_FIGURES:
                 raise DataError(f"{self.name} returned {len(figures):,} figures; {_MAX_FIGURES} are the most")
-            if not figures:
+            if not figures or (not tried and all(value is None for value in figures.values())):
                 raise DataError(f"{self.name} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
         return figures, _singles(found.get("details"), len(pairs))
 

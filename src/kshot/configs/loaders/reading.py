@@ -250,7 +250,7 @@ def one_file(change: Change | None = None, *names: str, is_raw: Callable[[Row], 
 
 
 def listed_files(change: Change) -> Loader:
-    """Return a loader of the files that ``data_files`` lists; whoever lists them reads them, so only rows change."""
+    """Return a loader of the files that ``data_files`` lists; they are read elsewhere, so only rows change."""
     return one_file(change)
 
 
