@@ -66,6 +66,10 @@ UTILS = """
         import pkg_resources
         return fuzz.ratio(first, second), pkg_resources.get_distribution("jinja2").version
 
+    def squad(gold, reply):
+        import transformers.data.metrics.squad_metrics as squad_metrics
+        return squad_metrics.compute_exact(gold, reply), squad_metrics.compute_f1(gold, reply)
+
     def best(doc):
         return metric_max_over_ground_truths(lambda a, b: len(a + b), "ab", ["c", "def"])
 """
@@ -202,3 +206,17 @@ def test_small_packages_that_are_not_installed(functions, named):
         ((alike, version),) = functions.each(named("alike"), [(first, second)])
         assert alike == pytest.approx(100 * difflib.SequenceMatcher(None, first, second).ratio(), abs=0.5)
         assert version == metadata.version("jinja2")
+
+
+@pytest.mark.parametrize(
+    ("gold", "reply", "exact", "f1"),
+    [
+        ("The owl.", "an OWL", 1, 1),
+        ("a brown owl", "brown  wren", 0, 0.5),
+        ("owl", "tit", 0, 0),
+        ("the", "!", 1, 1),
+        ("owl", "", 0, 0),
+    ],
+)
+def test_what_newer_transformers_lack(functions, named, gold, reply, exact, f1):
+    assert functions.each(named("squad"), [(gold, reply)]) == [(exact, pytest.approx(f1))]

@@ -1,4 +1,4 @@
-"""What stands in for small packages that functions of task files import, where they are not installed.
+"""What stands in for small packages and modules that functions of task files import, where there are none.
 
 Runs inside the confined process; standard library only.
 """
@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import difflib
 import importlib.machinery
+import os
+import re
+import string
 import sys
 import types
+from collections import Counter
 from importlib import metadata
+
+from kshot.sandbox._guest_deferred import Deferred, MissingPackage
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -28,24 +34,71 @@ def _distribution(name: str) -> types.SimpleNamespace:
     return types.SimpleNamespace(project_name=name, version=metadata.version(name))
 
 
+def _normalize_answer(text: str) -> str:
+    """Return a text without case, punctuation, articles and needless space, as SQuAD compares them."""
+    kept = "".join(letter for letter in text.lower() if letter not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
+
+
+def _compute_exact(gold: str, prediction: str) -> int:
+    return int(_normalize_answer(gold) == _normalize_answer(prediction))
+
+
+def _compute_f1(gold: str, prediction: str) -> float:
+    """Return how well the words of two texts agree."""
+    words, found = (_normalize_answer(text).split() if text else [] for text in (gold, prediction))
+    if not words or not found:
+        return int(words == found)
+    same = sum((Counter(words) & Counter(found)).values())
+    return 0 if same == 0 else 2 * (same / len(found)) * (same / len(words)) / (same / len(found) + same / len(words))
+
+
 _CONTENTS: dict[str, dict[str, Any]] = {
     "fuzzywuzzy": {},
     "fuzzywuzzy.fuzz": {"ratio": _ratio},
     "pkg_resources": {"get_distribution": _distribution},
+    "transformers": {},
+    "transformers.data": {},
+    "transformers.data.metrics": {},
+    "transformers.data.metrics.squad_metrics": {
+        "normalize_answer": _normalize_answer,
+        "compute_exact": _compute_exact,
+        "compute_f1": _compute_f1,
+    },
 }
 
 
 def small_packages() -> dict[str, Callable[[], types.ModuleType]]:
-    """Return what makes the modules of those packages that are not installed, by name."""
+    """Return what makes those of the modules that are not installed, by name."""
 
     def maker(called: str) -> Callable[[], types.ModuleType]:
         def make() -> types.ModuleType:
             module = types.ModuleType(called)
             vars(module).update(_CONTENTS[called])
+            module.__getattr__ = lambda name: _absent(called, name)  # type: ignore[method-assign]  # modules may have one
             return module
 
         return make
 
-    tops = {called.partition(".")[0] for called in _CONTENTS}
-    lacking = {top for top in tops if importlib.machinery.PathFinder.find_spec(top, sys.path) is None}
-    return {called: maker(called) for called in _CONTENTS if called.partition(".")[0] in lacking}
+    return {called: maker(called) for called in _CONTENTS if not _installed(called)}
+
+
+def _installed(called: str) -> bool:
+    """Whether there is a module; nothing is imported."""
+    top, *below = called.split(".")
+    spec = importlib.machinery.PathFinder.find_spec(top, sys.path)
+    places = [] if spec is None else list(spec.submodule_search_locations or ())
+    if not below:
+        return spec is not None
+    return any(os.path.exists(os.path.join(place, *below) + end) for place in places for end in ("", ".py"))  # noqa: PTH110, PTH118 - pathlib takes long to load
+
+
+def _absent(called: str, name: str) -> Any:
+    """Return what stands for a name that a stand-in lacks: using it is an error."""
+    if name.startswith("__") or f"{called}.{name}" in _CONTENTS:
+        raise AttributeError(name)
+
+    def missing() -> Any:
+        raise MissingPackage(f"{called}.{name} has no equivalent here", name=called.partition(".")[0])
+
+    return Deferred(f"{called}.{name}", missing, lambda: True)
