@@ -10,6 +10,7 @@ from tests.lmeval.tasks import ref, write
 
 UTILS = """
     import functools
+    import nltk
     import nosuchpackage
     from lm_eval.api.filter import Filter
     from lm_eval.api.registry import register_filter
@@ -20,6 +21,7 @@ UTILS = """
     from lm_eval.tasks.birds.shared import loud
 
     SAMPLES = [{"q": "a"}]
+    NEW = nltk.__version__ >= "3"
     shout = functools.partial(loud, times=2)
 
     def parts(doc):
@@ -116,6 +118,7 @@ def test_a_partial_of_a_sibling_s_function(functions, named):
 def test_values_that_are_no_functions(functions, named):
     assert functions.value(named("SAMPLES")) == [{"q": "a"}]
     assert functions.value(named("samples")) == [{"q": "a"}, {"q": "a"}]
+    assert functions.value(named("NEW")) is True
     assert functions.name(named("third")) == "third"
 
 

@@ -34,9 +34,10 @@ class Deferred:
         self.__dict__.update(_called=called, _make=make, _loading=loading)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
+        asks_version = name == "__version__"  # code decides by it: nothing can be put off
+        if name.startswith("__") and name.endswith("__") and not asks_version:
             raise AttributeError(name)
-        if not self._loading():
+        if asks_version or not self._loading():
             return getattr(resolved(self), name)
         return Deferred(f"{self._called}.{name}", lambda: _attribute(resolved(self), name), self._loading)
 
