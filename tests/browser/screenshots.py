@@ -26,11 +26,13 @@ MAX_BYTES, MAX_TOTAL = 150_000, 1_200_000
 COLOURS = 144
 LOOKUP = ("-d", "lookup:UR,NLFirst", "--length", "20,40,80", "--variant", "sep|small|bare", "--samples", "100")
 PLANETS = ("-m", "embedded", "-d", "examples/planets.py:Planets", "-d", "examples/planets.py:PlanetNames")
+CURVE = ("-d", "lookup:UR,NLFirst", "--length", "120", "--variant", "sep|small|bare")
 COMMANDS = {
     "starter": (),
     "zero": (*LOOKUP, "--shots", "0"),
     "five": (*LOOKUP, "--shots", "5"),
     "planets": (*PLANETS, "-k", "2", "--token-logprobs"),
+    "curve": (*CURVE, "--shots", "0,1,2,5", "--samples", "50"),
     "handbook": ("-d", "handbook", "-m", "fts5", "-m", "bm25", "-m", "hybrid"),
 }
 """The runs, by name; all but ``hybrid`` take seconds."""
@@ -56,6 +58,7 @@ SCENES = {
     "samples": Scene("#/run/five/samples/0?other=zero&flip=won&at=0", ".side-by-side article"),
     "passages": Scene("#/run/handbook/samples/123?model=bm25&at=1", "article mark", phone=False),
     "logprobs": Scene("#/run/planets/samples/0", "article .tokens", phone=False, opened="Tokens of the options"),
+    "curve": Scene("#/run/curve", "#sweeps figure svg", 830),
     "report": Scene("", "figure svg", phone=False),
 }
 SIZES = {"": (1280, 1), "-phone": (390, 2)}

@@ -10,6 +10,7 @@ from kshot import Em, GenerationDataset, MultipleChoiceDataset, Task
 from kshot.core.errors import UsageError
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of
+from kshot.studies.swept_sources import own_values
 from tests.configs.written import RACE
 
 COLOURS = ["red", "green", "blue", "grey"]
@@ -152,6 +153,22 @@ def test_values_after_a_name_are_a_sweep_of_that_dataset():
     with pytest.raises(UsageError, match=r"Colours,num_shots=0\+x: num_shots is '0\+x'; each value must be int"):
         kshot.evaluate(Counting(), f"{FILE},num_shots=0+x")
     assert not source_of(f"{FILE},instruction={{question}}1+1=", Settings()).label.endswith("1")  # one text
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("quiz,num_shots=0+5", {"num_shots": ["0", "5"]}),
+        ("quiz,num_shots=5", {}),
+        ("quiz,seed=3,retriever=random+bm25\\,k1=1.2", {"retriever": ["random", "bm25,k1=1.2"]}),
+        ("quiz,retriever=fixk\\,fix_id_list=0+2", {}),
+        ("quiz,retriever=fixk\\,fix_id_list=0+2+zero", {"retriever": ["fixk,fix_id_list=0+2", "zero"]}),
+        ("quiz,instruction={a}+{b}", {}),
+        ("quiz,stop=a+b", {}),
+    ],
+)
+def test_which_options_after_a_name_have_several_values(text, found):
+    assert own_values(text) == found
 
 
 def test_subsets_have_an_average_at_each_value():

@@ -49,7 +49,7 @@ def sweep_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
 def _title(found: SweptFigures) -> str:
     sizes = sorted({int(row["n"]) for row in found.found})
     counted = f"{sizes[0]}–{sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
-    return f"{found.title}  (n = {counted}, 95 % intervals)"
+    return f"{found.title}, n = {counted}"
 
 
 def line_names(found: SweptFigures) -> list[str]:

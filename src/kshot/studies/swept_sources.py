@@ -23,11 +23,22 @@ def own_values(text: str) -> dict[str, list[str]]:
     """Return the options after the name of a dataset that have several values: ``quiz,num_shots=0+5``."""
     declared = Settings.declared()
     given = {
-        name: split_values(value)
+        name: _named(split_values(value)) if name == "retriever" else split_values(value)
         for name, value in split_options(text)[1].items()
         if name in declared and declared[name].sweeps and name not in _WHOLE_TEXTS
     }
     return {name: values for name, values in given.items() if len(values) >= _SEVERAL and all(values)}
+
+
+def _named(values: Sequence[str]) -> list[str]:
+    """Return the retrievers among values: none begins with a digit, which belongs to a list of the one before it."""
+    found = list(values[:1])
+    for value in values[1:]:
+        if value[:1].isdigit():
+            found[-1] += f"+{value}"  # fixk,fix_id_list=0+2
+        else:
+            found.append(value)
+    return found
 
 
 def sweep_of(spec: Any, settings: Settings, source_of: Callable[[Any, Settings], Source[Settings]]) -> Sweep:
