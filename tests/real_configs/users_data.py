@@ -67,8 +67,9 @@ def _write_models(hub: Path) -> None:
 def _write_wordnet(place: Path) -> None:
     """A WordNet that knows no words."""
     place.mkdir(parents=True, exist_ok=True)
-    for part in ("noun", "verb", "adj", "adv"):
-        for name in (f"index.{part}", f"data.{part}", f"{part}.exc"):
-            (place / name).touch()
+    parts = ("noun", "verb", "adj", "adv")
+    by_part = [name for part in parts for name in (f"index.{part}", f"data.{part}", f"{part}.exc")]
+    for name in (*by_part, "index.sense", "cntlist.rev"):
+        (place / name).touch()
     lines = [f"{number:02d}\t{name}\t{number}\n" for number, name in enumerate(_WORDNET_FOLDERS)]
     (place / "lexnames").write_text("".join(lines), encoding="utf-8")

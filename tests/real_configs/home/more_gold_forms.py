@@ -5,6 +5,8 @@ import json
 MOLECULES = ("CCO", "c1ccccc1", "CC(=O)O", "CCN")
 WORDS = ("yes", "no")
 ROUNDS = 3
+SAID = ("BAS-", "CB-B", "CORR", "EAE")
+"""Tasks of CaLM whose answers are yes and no."""
 
 
 def yes_or_no(row, config):
@@ -107,7 +109,7 @@ FORMS = {
     "MatbenchEvaluator_classification_glass": lambda row, config: row % 2 == 0,
     "MedBenchEvaluator_DBMHG": lambda row, config: [{"name": f"river {row}"}],
     "CaLMEvaluator": lambda row, config: {
-        "gt_answer": WORDS[row % 2] if "BAS" in str(config.get("task")) else row % 2,
+        "gt_answer": WORDS[row % 2] if str(config.get("task")).startswith(SAID) else row % 2,
         **{f"Answer{place}": f"river {place}" for place in range(1, 5)},
     },
     "JudgerBenchEvaluator": _judged_pair,

@@ -14,12 +14,15 @@ from kshot.configs.home import Home
 from kshot.configs.scope import Name, located
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Row, Sample, Value, reference
+from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
 _MAX_RESAMPLES, _MAX_DRAWS, _MIN_RESAMPLES = 200, 200_000, 50
 """How many resamples are scored for the intervals of figures that are no means, and how many samples in all of them.
 
 Where fewer would be scored than the least, there are no intervals. The clock has no say: a run gives the same twice.
 """
+_FINAL_FAULTS = SETUP_FAULTS | {"TooSlow", "NoAnswer", "MemoryError"}
+"""Faults that other answers would not mend, or that took all the time there is."""
 _MAX_FIGURES = 500
 _MAX_PROBED = 2000
 _PROMPT = "$prompt"
@@ -68,19 +71,29 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         shown = list(islice(samples, _MAX_PROBED))
         self._size = len(shown)
         given = [(sample, None if sample.target is None else reference(sample.target)) for sample in shown]
-        named, _ = self._measured([self._probe(sample, gold, str(gold)) for sample, gold in given], tried=True)
-        names = dict.fromkeys(named)
+        try:
+            names = self._figure_names([self._probe(sample, gold) for sample, gold in given])
+        except GuestFault as exc:
+            if exc.kind in _FINAL_FAULTS:
+                raise
+            names = self._figure_names([self._scored_pair(sample, gold, str(gold)) for sample, gold in given])
         with suppress(DataError):  # it may want replies of a form that these have not
-            named, _ = self._measured([self._probe(sample, gold, "") for sample, gold in given], tried=True)
-            names |= dict.fromkeys(named)
+            names |= self._figure_names([self._scored_pair(sample, gold, "") for sample, gold in given])
         self._names = tuple(names)
 
-    def _probe(self, sample: Sample, gold: Any, text: str) -> ScoredPair:
-        """Return what would be scored if a model said this text; a text that cannot be cleaned up is left as it is."""
+    def _figure_names(self, pairs: Sequence[ScoredPair]) -> dict[str, None]:
+        """Return the names of the figures of answers that are not a model's."""
+        return dict.fromkeys(self._measured(pairs, tried=True)[0])
+
+    def _probe(self, sample: Sample, gold: Any) -> ScoredPair:
+        """Return what would be scored if a model said the reference; one that cannot be cleaned up stays as it is."""
         try:
-            answer = self.answer_of(sample, text)
+            answer = self.answer_of(sample, str(gold))
         except (AskFailed, DataError, ValueError, LookupError, TypeError, AttributeError):
-            answer = text
+            answer = str(gold)
+        return self._scored_pair(sample, gold, answer)
+
+    def _scored_pair(self, sample: Sample, gold: Any, answer: Any) -> ScoredPair:
         return answer, gold, self._row(sample)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
