@@ -8,6 +8,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Sample
 from kshot.lmeval.figure_kinds import FigureSpec, figure_of
 from kshot.lmeval.figures import NO_VALUE, MeanFigure, UnlistedFigures, WholeFigure
+from kshot.metrics.kept_values import kept_value
 from kshot.statistics.intervals import interval
 from tests.lmeval.tasks import task
 
@@ -95,7 +96,7 @@ def test_resamples_of_a_function_are_computed_together():
 
     def compute(groups):
         asked.append(len(groups))
-        return [float(len({kept.value for kept in group})) for group in groups]
+        return [float(len({kept_value(number) for number in group})) for group in groups]
 
     whole = WholeFigure("kinds", compute, higher_is_better=True, ahead=True)
     values = scored(whole, ["a", "b", "c", "a", "d"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from kshot.core.answers import Explained
@@ -19,42 +20,50 @@ from kshot.methods.likelihood import best
 from kshot.metrics import Metric
 
 
-@dataclass(frozen=True, slots=True)
 class ChosenDocuments:
-    """Some of the documents of a task."""
+    """Some of the documents of a task; what the task says of them is looked up once, when it is needed."""
 
-    whole: ScoredDocuments
-    places: Sequence[int]
-
-    @property
-    def docs(self) -> Sequence[Mapping[str, Any]]:
-        """The rows."""
-        return [self.whole.docs[place] for place in self.places]
+    def __init__(self, whole: ScoredDocuments, places: Sequence[int]) -> None:
+        """Take all documents, and the places of those that are meant."""
+        self._whole, self._places = whole, places
+        self.docs: list[Mapping[str, Any]] = self._those(whole.docs)
 
     @property
     def multiple_inputs(self) -> bool:
         """As for all documents."""
-        return self.whole.multiple_inputs
+        return self._whole.multiple_inputs
 
     @property
     def multiple_targets(self) -> bool:
         """As for all documents."""
-        return self.whole.multiple_targets
+        return self._whole.multiple_targets
 
     def targets(self) -> Sequence[Any]:
         """Return those of these documents."""
-        found = self.whole.targets()
-        return [found[place] for place in self.places]
+        return self._targets
 
     def choices(self) -> Sequence[Any]:
         """Return those of these documents."""
-        found = self.whole.choices()
-        return [found[place] for place in self.places]
+        return self._choices
 
     def texts(self) -> Sequence[Any]:
         """Return those of these documents."""
-        found = self.whole.texts()
-        return [found[place] for place in self.places]
+        return self._texts
+
+    @cached_property
+    def _targets(self) -> list[Any]:
+        return self._those(self._whole.targets())
+
+    @cached_property
+    def _choices(self) -> list[Any]:
+        return self._those(self._whole.choices())
+
+    @cached_property
+    def _texts(self) -> list[Any]:
+        return self._those(self._whole.texts())
+
+    def _those(self, values: Sequence[Any]) -> list[Any]:
+        return [values[place] for place in self._places]
 
 
 @dataclass

@@ -13,7 +13,7 @@ from kshot.lmeval.figures import PERCENT, ComputeMany, DocumentFigure, MeanFigur
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.functions import Functions
 from kshot.metrics import Bleu, Chrf, Metric, Ter
-from kshot.metrics.kept_values import KeptValue
+from kshot.metrics.kept_values import kept_value
 
 SHARES = frozenset({"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "acc_all", "exact_match", "f1"})
 """The metrics of lm-eval whose values are shares, 0 to 1."""
@@ -82,15 +82,11 @@ def figure_of(config: TaskConfig, functions: Functions, spec: FigureSpec) -> Doc
 
 
 def _by_function(functions: Functions, aggregation: FunctionRef) -> ComputeMany:
-    def compute(groups: Sequence[Sequence[KeptValue]]) -> list[Any]:
-        values = {each.number: each.value for group in groups for each in group}
-        return functions.summed(aggregation, values, [[each.number for each in group] for group in groups])
-
-    return compute
+    return lambda groups: functions.summed(aggregation, kept_value, groups)
 
 
 def _by_name(aggregation: str, metric: str, where: str) -> ComputeMany:
-    return lambda groups: [aggregated(aggregation, metric, [each.value for each in group], where) for group in groups]
+    return lambda groups: [aggregated(aggregation, metric, list(map(kept_value, group)), where) for group in groups]
 
 
 # ---- sums ----

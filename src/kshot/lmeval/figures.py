@@ -15,7 +15,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
 from kshot.metrics import Metric
 from kshot.metrics.aggregates import aggregate
-from kshot.metrics.kept_values import KeptValue, keep, kept
+from kshot.metrics.kept_values import KeptValue, keep
 from kshot.statistics.figures import OWN_AGGREGATE
 from kshot.statistics.resampling import bootstrap_samples, mean
 
@@ -128,7 +128,9 @@ class SumsFigure(DocumentFigure):
         return found if found is not None and math.isfinite(found) else None
 
 
-ComputeMany: TypeAlias = Callable[[Sequence[Sequence[KeptValue]]], list[Any]]
+Numbers: TypeAlias = "array[int]"
+"""Values by the numbers under which they are kept."""
+ComputeMany: TypeAlias = Callable[[Sequence[Numbers]], list[Any]]
 """Returns the figure of each group of kept values, or the DataError that tells why there is none."""
 
 
@@ -166,7 +168,7 @@ class WholeFigure(DocumentFigure):
         """Refuse values of which there is no figure."""
         numbered = [self._numbered(value) for value in values]
         told = _told(numbered)
-        found = self._checked(self._compute([[kept(number) for number in told]])[0]) if told else 0.0
+        found = self._checked(self._compute([told])[0]) if told else 0.0
         if self._share and 0 <= found <= 1:
             self.scale, self.bounds = 100.0, PERCENT
         self._waiting = numbered if self._ahead and len(numbered) > 1 else []
@@ -194,18 +196,18 @@ class WholeFigure(DocumentFigure):
             self._remember([told, *self._resamples(len(values))])
         return self._known[_key(told)]
 
-    def _resamples(self, size: int) -> list[array[float]]:
+    def _resamples(self, size: int) -> list[Numbers]:
         """Return the resamples of all documents, once, when the first of them is asked for."""
         if size != len(self._waiting):
             return []
         waiting, self._waiting = self._waiting, []
         return [told for told in map(_told, bootstrap_samples(waiting)) if told]
 
-    def _remember(self, groups: Sequence[array[float]]) -> None:
-        new = list({_key(group): group for group in groups if _key(group) not in self._known}.values())
-        for group, found in zip(new, self._compute([[kept(number) for number in group] for group in new]), strict=True):
+    def _remember(self, groups: Sequence[Numbers]) -> None:
+        new = {key: group for group in groups if (key := _key(group)) not in self._known}
+        for key, found in zip(new, self._compute(list(new.values())), strict=True):
             value = None if isinstance(found, DataError) else self._checked(found) * self.scale
-            self._known[_key(group)] = value if value is not None and math.isfinite(value) else None
+            self._known[key] = value if value is not None and math.isfinite(value) else None
 
     def _checked(self, found: Any) -> float:
         if isinstance(found, DataError):
@@ -213,12 +215,12 @@ class WholeFigure(DocumentFigure):
         return _number(found, self.name)
 
 
-def _told(values: Sequence[Value]) -> array[float]:
+def _told(values: Sequence[Value]) -> Numbers:
     """Return the numbers of the values that are there."""
-    return array("d", [value[0] for value in values if isinstance(value, tuple) and value[0] >= 0])
+    return array("q", [int(value[0]) for value in values if isinstance(value, tuple) and value[0] >= 0])
 
 
-def _key(numbers: array[float]) -> bytes:
+def _key(numbers: Numbers) -> bytes:
     return sha256(numbers.tobytes()).digest()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -124,29 +125,28 @@ class Functions:
             raise DataError(what, where=function.where)
         return found
 
-    def summed(self, function: FunctionRef, values: Mapping[int, Any], groups: Sequence[Sequence[int]]) -> list[Any]:
+    def summed(
+        self, function: FunctionRef, value_of: Callable[[int], Any], groups: Sequence[Sequence[int]]
+    ) -> list[Any]:
         """Return what an aggregation makes of each group of values, or its fault.
 
-        Groups name values by their numbers; each value goes to the worker once.
+        Groups name values by numbers; ``value_of`` gives the value of a number, which goes to the worker once.
         """
         found: list[Any] = []
         for start in range(0, len(groups), _GROUPS_A_REQUEST):
             part = groups[start : start + _GROUPS_A_REQUEST]
-            wanted = dict.fromkeys(number for group in part for number in group)
-            told = self._summed(function, values, wanted, part) or self._summed(function, values, wanted, part)
+            told = self._summed(function, value_of, part) or self._summed(function, value_of, part)
             if not isinstance(told, list) or len(told) != len(part):
                 raise DataError(f"{function} gave no list of results", where=function.where)
             found += [self._result(function, 0, each, keep=True) for each in told]
         return found
 
-    def _summed(
-        self, function: FunctionRef, values: Mapping[int, Any], wanted: Iterable[int], groups: Sequence[Sequence[int]]
-    ) -> Any:
+    def _summed(self, function: FunctionRef, value_of: Callable[[int], Any], groups: Sequence[Sequence[int]]) -> Any:
         """Ask once; where nothing comes back, the worker does not know all values, and must be told again."""
-        new = [[number, values[number]] for number in wanted if number not in self._held]
-        texts = [",".join(map(str, group)) for group in groups]
-        told = self._ask("sum_up", function, values=new, groups=texts)
-        self._held = self._held | set(wanted) if told else set()
+        wanted = set(chain.from_iterable(groups))
+        new = [[number, value_of(number)] for number in wanted - self._held]
+        told = self._ask("sum_up", function, values=new, groups=[",".join(map(str, group)) for group in groups])
+        self._held = self._held | wanted if told else set()
         return told
 
     def find(self, function: FunctionRef) -> None:

@@ -40,11 +40,6 @@ def keep(value: Any) -> KeptValue:
     return known or _KEPT.setdefault(number, KeptValue(value, number, digest))
 
 
-def kept(number: float) -> KeptValue:
-    """Return what is kept under a number."""
-    return _KEPT[int(number)]
-
-
 def kept_value(number: float) -> Any:
     """Return the value that is kept under a number."""
-    return kept(number).value
+    return _KEPT[int(number)].value
