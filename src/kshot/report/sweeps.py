@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -67,7 +68,7 @@ def _curve(found: SweptFigures, names: Sequence[str]) -> Curve:
         CurveSeries(name, [_point(row) for row in line.rows])
         for name, line in list(zip(names, found.lines, strict=True))[:MAX_LINES]
     ]
-    low, high = found.found[0].get("bounds") or (None, None)
+    low, high = _two(found.found[0].get("bounds"))
     steps = [shown_value(found.across, step) for step in found.steps]
     return Curve(steps, series, AXIS_TITLES.get(found.across, found.across), (low, high))
 
@@ -76,8 +77,14 @@ def _point(row: ResultRow | None) -> CurvePoint | None:
     value = None if row is None else finite(row["value"])
     if row is None or value is None:
         return None
-    low, high = row.get("ci95") or (None, None)
+    low, high = _two(row.get("ci95"))
     return CurvePoint(value, None if low is None or high is None else (low, high))
+
+
+def _two(ends: Any) -> tuple[float | None, float | None]:
+    """Return the two ends of an interval or a scale; a file of a stranger may have anything there."""
+    found = [finite(end) for end in ends] if isinstance(ends, (list, tuple)) else []
+    return (found[0], found[1]) if len(found) == len(("low", "high")) else (None, None)
 
 
 @dataclass(frozen=True, slots=True)

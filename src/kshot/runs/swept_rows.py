@@ -156,7 +156,7 @@ def _figures(of: str, metric: str, rows: Sequence[ResultRow]) -> SweptFigures | 
         own = dict(_parts(row, fixed, others))
         for parts, cells in lines.items():
             if all(dict(parts).get(name) == value for name, value in own.items()):
-                for at in [steps.index(row[SWEEP][across])] if across in row[SWEEP] else range(len(steps)):
+                for at in [steps.index(_hashable(row[SWEEP][across]))] if across in row[SWEEP] else range(len(steps)):
                     cells[at] = row
     return SweptFigures(of, metric, across, tuple(steps), tuple(SweptLine(p, tuple(c)) for p, c in lines.items()))
 
