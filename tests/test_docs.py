@@ -16,7 +16,7 @@ from tests.passages.books import small_book
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"```(bash|python)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"```(bash|python|toml)\n(.*?)```", re.DOTALL)
 RIDDLES = '{"riddle": "What has a neck and no head?", "answers": ["a dog", "a bottle"], "right": 1}\n' * 2
 DEMO = """
 from mmengine.config import read_base
@@ -88,6 +88,10 @@ def test_every_block_runs(page, user, local, capsys):
     blocks = BLOCK.findall(local(page.read_text()))
     assert blocks, f"{page.name} shows nothing to run"
     for kind, code in blocks:
+        if kind == "toml":
+            if named := re.match(r"# (\w+\.toml)\n", code):  # a run file; others are parts of pyproject.toml
+                Path(named[1]).write_text(code)
+            continue
         if kind == "python":
             named = re.match(r"# (\w+\.py)\n", code)
             if named:

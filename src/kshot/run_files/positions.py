@@ -34,10 +34,10 @@ class Position(NamedTuple):
 
 def positions(text: str) -> dict[KeyPath, Position]:
     """Return where each key stands, and each item of an array; of a table that is opened twice, the first place."""
-    return _Places(text.replace("\r\n", "\n")).found
+    return _PositionReader(text.replace("\r\n", "\n")).found
 
 
-class _Places:
+class _PositionReader:
     """Walks over a text once."""
 
     def __init__(self, text: str) -> None:
