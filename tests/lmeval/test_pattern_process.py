@@ -34,6 +34,17 @@ def test_a_pattern_that_does_not_finish_fails_only_where_it_does_not(monkeypatch
     assert "(x+x+)+y" in found[1].message
 
 
+def test_too_many_responses_that_do_not_finish_refuse_the_task(monkeypatch):
+    monkeypatch.setattr(pattern_process, "SECONDS", 0.1)
+    monkeypatch.setattr(pattern_process, "MAX_SLOW", 1)
+    PATTERN_PROCESS.close()
+    try:
+        with pytest.raises(DataError, match=r"does not finish within 0.1 s on more than 1 responses"):
+            PATTERN_PROCESS.without(["(x+x+)+y"], [["x" * 40]] * 3)
+    finally:
+        PATTERN_PROCESS.close()
+
+
 def test_a_pattern_that_cannot_be_read_is_named():
     with pytest.raises(DataError, match=r"regex_pattern='\('.*unterminated"):
         PATTERN_PROCESS.filtered("regex", {"regex_pattern": "("}, [["a"]], [{}])

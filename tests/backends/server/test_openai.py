@@ -122,6 +122,18 @@ def test_kshot_renders_a_chat_template_which_is_part_of_the_fingerprint(tmp_path
     assert backend.fingerprint != connect(server).fingerprint
 
 
+def test_a_reply_that_the_prompt_begins_needs_a_template(tmp_path):
+    turns = (Message("user", "hi"), Message("assistant", "It is"))
+    request = Generate(Prompt(messages=turns, opened=True))
+    with pytest.raises(BackendError, match="does not go on with a reply") as raised:
+        answer_with(echo, request)
+    assert "--chat-template" in raised.value.hint
+    file = tmp_path / "chat.jinja"
+    file.write_text("{% for m in messages %}[{{ m.content }}]{% endfor %}>", encoding="utf-8")
+    _, server, _ = answer_with(lambda _: completion("so"), request, chat_template=str(file))
+    assert server.calls[0].body["prompt"] == "[hi]>It is"
+
+
 def test_the_fingerprint_covers_server_and_model_but_not_the_limits():
     class One:
         url = "http://one:1"
