@@ -216,6 +216,12 @@ def test_a_folder_continues_and_is_scored_again(tmp_path):
     assert settings_from(spec["options"]).sweep == (("num_shots", (0, 2)),)
 
 
+def test_the_shots_of_a_retriever_are_recorded_at_each_value(tmp_path):
+    swept(FILE, num_shots=[0, 2], retriever="bm25", out=tmp_path)
+    (facts,) = json.loads((tmp_path / "spec.json").read_text())["tasks"].values()
+    assert {name: each["shots"] for name, each in facts.items()} == {"colours,num_shots=0": 0, "colours,num_shots=2": 2}
+
+
 def test_a_config_sweeps_the_retriever_of_the_user(tmp_path):
     rows = [{**dict.fromkeys(("article", "question", *"ABCD"), f"text {at}"), "answer": "A"} for at in range(4)]
     for split in ("test", "validation"):

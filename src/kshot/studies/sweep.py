@@ -206,7 +206,10 @@ def named_at(point: SweepPoint, task: Task[Any]) -> Task[Any]:
         return task
     ended = {name: f"{task.labels[name]}{point.suffix}" for name in ("dataset", "of") if name in task.labels}
     labels = {**task.labels, **ended, BASE: task.name, SWEEP: dict(point.values)}
-    return replace(task, name=f"{task.name}{point.suffix}", labels=labels)
+    facts = task.facts
+    if "kept" in facts and "num_shots" in point.values:  # what a retriever was to choose; the run has several numbers
+        facts = {"shots": point.values["num_shots"], **facts}
+    return replace(task, name=f"{task.name}{point.suffix}", labels=labels, facts=facts)
 
 
 def row_at(point: SweepPoint, row: ResultRow, results: Sequence[TaskResult]) -> ResultRow:
