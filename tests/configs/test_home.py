@@ -442,6 +442,23 @@ FAULTY = """
             found = {'accuracy': 100 * sum(right) / len(right), 'sub': {'half': 50.0}}
             return {**found, 'perfect': 1.0} if all(right) else {**found, 'mistakes': float(right.count(False))}
 
+    def as_pair(text):
+        return text, 'en'
+
+    class Pairs(BaseEvaluator):
+        def score(self, predictions, references):
+            return {'accuracy': 100 * sum(text == r for (text, _), r in zip(predictions, references)) / len(references)}
+
+    def only_words(text):
+        return text if text.isalpha() else ''
+
+    class Picky(BaseEvaluator):
+        def score(self, predictions, references):
+            read = [p for p in predictions if p]
+            if not read:
+                raise ValueError('nothing can be read')
+            return {'letters': 1.0 * sum(map(len, read)) / len(read)}
+
     class Reader(BaseEvaluator):
         def score(self, predictions, references, origin_prompt):
             return {'letters': float(sum(map(len, origin_prompt)))}
@@ -535,6 +552,22 @@ def test_figures_that_depend_on_the_replies(project, faulty, n):
     assert figures[f"mistakes{suffix}"]["value"] == 3.0
     assert figures[f"sub/half{suffix}"]["value"] == 50.0
     assert f"perfect{suffix}" not in figures
+
+
+def test_an_evaluator_is_tried_out_with_answers_of_the_form_that_it_gets(project, faulty):
+    more = "pred_postprocessor=dict(type='opencompass.datasets.as_pair'), "
+    code, figures = run_faulty(faulty, "Pairs", more)
+    assert code == 0
+    assert figures["accuracy"]["value"] == 25.0
+
+
+def test_an_evaluator_that_wants_one_reply_that_it_can_read(project, faulty):
+    """References are no words, and some resamples have none: neither ends the run."""
+    Path("model.py").write_text("def answer(prompt):\n    return 'two' if '1+1' in prompt else '0'\n")
+    more = "pred_postprocessor=dict(type='opencompass.datasets.only_words'), "
+    code, figures = run_faulty(faulty, "Picky", more)
+    assert code == 0
+    assert figures["letters"]["value"] == 3.0
 
 
 def test_an_evaluator_sees_the_prompts_that_it_wants(project, faulty):

@@ -12,6 +12,7 @@ MODEL = "the home's evaluator downloads a model"
 DATA = "the home's evaluator downloads data or code of a metric"
 PACKAGE = "the home's evaluator needs a package that PyPI has not"
 BROKEN = "the home's own code cannot score it"
+PROCESSES = "the home's evaluator starts programs as processes, which its confined worker may not"
 AGENT = "it wants the steps of an agent, or a search over thoughts"
 
 APART = {
@@ -23,7 +24,7 @@ APART = {
     "*/ds1000/*service*": SERVICE,
     "*/livecodebench_pro/*": SERVICE,
     "*/realtoxicprompts/*": SERVICE,
-    "*/safety/safety_gen.py": SERVICE,
+    "*/safety/*": SERVICE,
     "*/HealthBench/*": JUDGE,
     "*/atlas/*": JUDGE,
     "*/gaokao_math/*": JUDGE,
@@ -34,7 +35,9 @@ APART = {
     "*/truthfulqa/*": DATA,
     "*/codecompass/*": DATA,
     "*/*vlmevalkit_gen.py": DATA,
-    "*/scicode/*": DATA,
+    "*/scicode/*": PROCESSES,
+    "*/ds1000/ds1000_compl_gen_cbc84f.py": PROCESSES,
+    "*/ds1000/ds1000_gen_cbc84f.py": PROCESSES,
     "*/srbench/*": DATA,
     "*/molculariq/*": PACKAGE,
     "*/perspectivegap/*": PACKAGE,

@@ -9,11 +9,14 @@ import json
 from importlib.util import find_spec
 from pathlib import Path
 
-MODELS = (*("sentence-transformers/all-mpnet-base-v2", "thenlper/gte-large-zh", "gpt2-xl", "openai-community/gpt2-xl"),)
-"""Models that files name, all stood in for by the one that kshot[dense] installs."""
+ENCODERS = ("sentence-transformers/all-mpnet-base-v2", "thenlper/gte-large-zh")
+"""Encoders that files name, stood in for by the one that kshot[dense] installs."""
+LANGUAGE_MODELS = ("gpt2-xl", "openai-community/gpt2-xl")
+"""Language models that files name, stood in for by one of a single small layer, with the encoder's tokens."""
 _COMMIT = "0" * 40
 _WORDNET_FOLDERS = ("adj.all", "adj.pert", "adv.all", "noun.Tops")
-_PLUS_ROWS = 120
+_PLUS_TASKS = range(10, 18)
+"""Numbers of tasks whose inputs evalplus takes as they are."""
 
 
 def written(folder: Path) -> dict[str, str]:
@@ -22,7 +25,7 @@ def written(folder: Path) -> dict[str, str]:
     tests = {kind: folder / f"{kind}Plus.jsonl" for kind in ("HumanEval", "Mbpp")}
     for kind, path in tests.items():
         path.write_text(
-            "".join(json.dumps(_problem(f"{kind}/{row}")) + "\n" for row in range(_PLUS_ROWS)), encoding="utf-8"
+            "".join(json.dumps(_problem(f"{kind}/{row}")) + "\n" for row in _PLUS_TASKS), encoding="utf-8"
         )
     _write_models(folder / "hub")
     _write_wordnet(folder / "nltk" / "corpora" / "wordnet")
@@ -53,15 +56,25 @@ def _write_models(hub: Path) -> None:
     if spec is None or spec.origin is None:
         return
     small = Path(spec.origin).parent / "model"
-    for name in MODELS:
+    files = [each for each in small.rglob("*") if each.is_file() and each.name[0] != "."]
+    for name in (*ENCODERS, *LANGUAGE_MODELS):
         place = hub / f"models--{name.replace('/', '--')}"
-        for path in (each for each in small.rglob("*") if each.is_file() and each.name[0] != "."):
-            link = place / "snapshots" / _COMMIT / path.relative_to(small)
+        snapshot = place / "snapshots" / _COMMIT
+        for path in files if name in ENCODERS else [each for each in files if "token" in each.name]:
+            link = snapshot / path.relative_to(small)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.unlink(missing_ok=True)
             link.symlink_to(path)
         (place / "refs").mkdir(exist_ok=True)
         (place / "refs" / "main").write_text(_COMMIT, encoding="utf-8")
+        if name in LANGUAGE_MODELS:
+            _write_language_model(snapshot)
+
+
+def _write_language_model(place: Path) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=30_522)).save_pretrained(place)
 
 
 def _write_wordnet(place: Path) -> None:

@@ -74,7 +74,7 @@ def _problems(kind: str) -> Mapping[str, Mapping[str, Any]]:
         ) from exc
     try:
         found: Mapping[str, Mapping[str, Any]] = data.get_mbpp_plus() if kind == "MBPP+" else data.get_human_eval_plus()
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, TypeError, KeyError) as exc:
         variable = "MBPP_OVERRIDE_PATH" if kind == "MBPP+" else "HUMANEVAL_OVERRIDE_PATH"
         hint = f"evalplus fetches it when it has a network; {variable} names a file that is here."
         raise DataError(f"evalplus has no data of {kind}: {exc}", hint=hint) from exc

@@ -113,7 +113,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
                 self._resamples += 1
                 if most < _MIN_RESAMPLES or self._resamples > most:
                     return none
-            found, singles = self._measured(pairs) if len(pairs) > 1 else (self._alone(pairs), None)
+            found, singles = self._measured_again(pairs, key) if len(pairs) > 1 else (self._alone(pairs), None)
             self._known[key] = {**none, **found}
             if singles is not None:
                 self._note_means(pairs, found, singles)
@@ -151,6 +151,17 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             if not figures or (not tried and all(value is None for value in figures.values())):
                 raise DataError(f"{self.name} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
         return figures, _singles(found.get("details"), len(pairs))
+
+    def _measured_again(
+        self, pairs: Sequence[ScoredPair], key: tuple[int, ...]
+    ) -> tuple[Mapping[str, float | None], list[float] | None]:
+        """Return the figures of all samples, or of a resample, which has none where the evaluator fails on it."""
+        try:
+            return self._measured(pairs)
+        except DataError as exc:
+            if not self._is_resample(key) or (isinstance(exc, GuestFault) and exc.kind in _FINAL_FAULTS):
+                raise
+            return {}, None
 
     def _alone(self, pairs: Sequence[ScoredPair]) -> dict[str, float | None]:
         """Return the figures of one sample alone, for its row; those that need others have none."""
