@@ -43,6 +43,8 @@ USERS_PACKAGES = [
     "langcodes",
 ]
 USERS_PACKAGES_ALONE = ["antlr4-python3-runtime==4.11.0"]  # sympy wants this one
+OLDER = USERS.with_name("lm-eval-older")
+OLDER_TRANSFORMERS = "transformers==5.19.0"
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
@@ -58,7 +60,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = (options.keep or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        chosen = ["--parts", str(options.parts), "--files", options.files, "--part", *map(str, options.part)]
+        chosen = ["--parts", str(options.parts), "--files", options.files, "--older", str(older_transformers(python))]
+        chosen += ["--part", *map(str, options.part)]
         _run(python, str(HERE / "wheel" / "record.py"), str(folder), *chosen)
         recorded = [folder / f"part{part}.jsonl" for part in options.part]
         compared = folder / "compared.jsonl"
@@ -113,6 +116,24 @@ def lmeval_python() -> str:
     if found is None:
         sys.exit("lm-eval cannot be installed")
     return found
+
+
+def older_transformers(python: str) -> Path:
+    """A folder with the last transformers that has the metrics of SQuAD, which some task files import."""
+    if not OLDER.exists():
+        _run(
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-compile",
+            "--no-deps",
+            "--target",
+            str(OLDER),
+            OLDER_TRANSFORMERS,
+        )
+    return OLDER
 
 
 def tasks_of(python: str) -> Path:

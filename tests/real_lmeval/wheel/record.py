@@ -1,6 +1,6 @@
 """What lm-eval itself makes of its task files on made-up rows, one JSON line a file.
 
-    python record.py FOLDER [--parts N] [--part K …] [--seconds S] [--files PATTERN]
+    python record.py FOLDER [--parts N] [--part K …] [--seconds S] [--files PATTERN] [--older DIR] [--odd SHARE]
 
 It runs in lm-eval's own environment. FOLDER gets part0.jsonl, part1.jsonl, …; each has a share of all files, spread over the
 package. A line of a text task has path, task, output_type, rows, cases, chat and scores; or ``error`` where lm-eval made no
@@ -33,6 +33,23 @@ def no_network(*_, **__):
     raise OSError("no network")
 
 
+def restore_squad_metrics(place):
+    """Give transformers a module again that its newer versions have dropped, and that 30 task files import."""
+    import importlib.util
+
+    import transformers
+
+    name = "transformers.data.metrics.squad_metrics"
+    file = place / "transformers" / "data" / "metrics" / "squad_metrics.py"
+    if importlib.util.find_spec("transformers.data.metrics") is None and file.exists():
+        package = type(sys)("transformers.data.metrics")
+        package.__path__ = []
+        sys.modules[package.__name__] = transformers.data.metrics = package
+        spec = importlib.util.spec_from_file_location(name, file)
+        sys.modules[name] = package.squad_metrics = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(package.squad_metrics)
+
+
 def main():
     """Record the files that the options name."""
     parser = argparse.ArgumentParser()
@@ -41,14 +58,22 @@ def main():
     parser.add_argument("--part", type=int, nargs="*")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--files", default="*")
+    parser.add_argument("--older", type=Path, help="folder with an older transformers, of which one module is taken")
+    parser.add_argument(
+        "--odd", type=float, default=0.0, help="share of texts that look like numbers, lists, templates"
+    )
     options = parser.parse_args()
     socket.socket.connect = no_network
     socket.getaddrinfo = no_network
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
+    if options.older is not None:
+        restore_squad_metrics(options.older)
     import home
     import lm_eval
+    import values
 
+    values.odd["share"] = options.odd
     root = Path(lm_eval.__file__).parent / "tasks"
     files = sorted(path for path in root.rglob("*.yaml") if fnmatch(path.relative_to(root).as_posix(), options.files))
     chosen = set(range(options.parts) if options.part is None else options.part)

@@ -11,6 +11,12 @@ WORDS = (
 )  # fmt: skip
 SPICE = ("naïve", "Zürich", "50%", "“so”", "it's", "x²", "1984", "3.5", "東京", "über", "(or)", "A&B")
 LETTERS = "ABCDEFGHIJ"
+ODD = (
+    "7", " 12 ", "", "[1, 2]", "['a', 'b']", "[a, b]", "{{x}}", "{% if %}", "a\n\nb", "\\n", "  before", "after\t", "None", "True", "3.0",
+    "½", "e\u0301", "👍🏽 so", "<|end|>", "{'a': 1}", "it's \"so\"", "A", "0", "$5 & <b>", "a\u2028b", "#### 4", "\\boxed{3}", "1,234.50",
+)  # fmt: skip
+odd = {"share": 0.0}
+"""The share of texts that look like numbers, lists, templates or nothing (``record.py --odd``)."""
 
 # A column's first kinds by its name; every other kind is tried after them.
 BY_NAME = (
@@ -37,6 +43,8 @@ def draw(*seed):
 def text(*seed, least=3, most=9):
     """Some words, now and then with a strange one, a capital or a mark at the end."""
     rnd = draw("text", *seed)
+    if odd["share"] and draw("odd", *seed).random() < odd["share"]:
+        return rnd.choice(ODD)
     words = [rnd.choice(WORDS) for _ in range(rnd.randint(least, most))]
     if rnd.random() < 0.35:
         words[rnd.randrange(len(words))] = rnd.choice(SPICE)
