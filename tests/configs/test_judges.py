@@ -4,7 +4,10 @@ import json
 
 import pytest
 
+from kshot.configs.evaluators.judge_bases import PairJudge
+from kshot.configs.evaluators.judge_pairs import AlpacaWins
 from kshot.configs.evaluators.judge_readings import READINGS
+from kshot.configs.evaluators.judges import JudgeEvaluator
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
@@ -230,6 +233,15 @@ def test_answers_are_compared_with_those_of_a_base_model(tmp_path):
     seen.clear()
     run_entry(made, rows, lambda *_: "mine", Judge("judge", None))
     assert sorted(seen) == ["base 0 or mine? 0", "base 1 or mine? 1"]
+
+
+def test_conversations_are_compared_turn_by_turn():
+    template = {"type": "PromptTemplate", "template": "{prediction_r2} or {prediction1_r2}? {prediction} {prediction2}"}
+    judge = PairJudge(JudgeEvaluator(template, AlpacaWins()), "gpt", [["base a", "base b"]], "double")
+    sample = Sample("0", {}, Gold({"capability": "x"}), position=0, row={})
+    first, second = (request.prompt.text for request in judge.judge_requests(sample, ("mine a", "mine b")))
+    assert first == "base b or mine b? base a\n\nbase b mine a\n\nmine b"
+    assert second == "mine b or base b? mine a\n\nmine b base a\n\nbase b"
 
 
 def test_a_base_model_without_replies(tmp_path):

@@ -30,7 +30,8 @@ class PairJudge(JudgeEvaluator):
     it; else the base model comes first.
     """
 
-    def __init__(self, judge: JudgeEvaluator, base: str, replies: Sequence[str], order: str | None) -> None:
+    def __init__(self, judge: JudgeEvaluator, base: str, replies: Sequence[Sequence[str]], order: str | None) -> None:
+        """``replies``: those of the base model, each with one text for a turn."""
         super().__init__(judge.template, judge.reading, max_tokens=judge.max_tokens, whole_replies=judge.whole_replies)
         self._clean, self._clean_reply = judge._clean, judge._clean_reply  # noqa: SLF001 - it is the same judge
         self.base, self.order = base, order
@@ -78,11 +79,13 @@ class PairJudge(JudgeEvaluator):
         return replace(sample, target=Gold(told))
 
     def _pair_request(self, sample: Sample, answer: Any, *, swapped: bool) -> Request:
-        if isinstance(answer, (list, tuple)):
-            raise DataError("conversations cannot be compared with those of a base model")
-        pair = [self._replies[sample.position], self.cleaned(answer)]
+        turns = answer if isinstance(answer, (list, tuple)) else [answer]
+        pair = [self._replies[sample.position], [self.cleaned(each) for each in turns]]
         first, second = reversed(pair) if swapped else pair
-        return self.request(sample, first, gold=gold_of(self._paired(sample, swapped=swapped)), prediction2=second)
+        rounds = {f"prediction_r{number}": each for number, each in enumerate(first, 1)}
+        rounds |= {f"prediction1_r{number}": each for number, each in enumerate(second, 1)}
+        gold = gold_of(self._paired(sample, swapped=swapped))
+        return self.request(sample, "\n\n".join(first), gold=gold, prediction2="\n\n".join(second), **rounds)
 
 
 def with_base(metric: Metric, entry: DatasetEntry) -> Metric:
@@ -97,7 +100,7 @@ def with_base(metric: Metric, entry: DatasetEntry) -> Metric:
     check_place(entry, file)
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        replies = [str(found[str(number)]["prediction"]) for number in range(len(found))]
+        replies = [_turns(found[str(number)]["prediction"]) for number in range(len(found))]
     except OSError as exc:
         raise DataError(
             f"the base model's replies cannot be read: {exc.strerror or exc}",
@@ -107,3 +110,9 @@ def with_base(metric: Metric, entry: DatasetEntry) -> Metric:
     except (ValueError, KeyError, TypeError) as exc:
         raise DataError('the file must have {"0": {"prediction": …}, …}', where=str(file)) from exc
     return PairJudge(metric, str(body["abbr"]), replies, entry.get("infer_order"))
+
+
+def _turns(said: Any) -> list[str]:
+    """Return what a base model said: one text, or that of each turn of a conversation."""
+    turns = said if isinstance(said, list) else [said]
+    return [str(each["assistant"]) if isinstance(each, Mapping) else str(each) for each in turns]
