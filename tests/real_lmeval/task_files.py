@@ -122,6 +122,7 @@ def difference(ours: Any, wanted: Any, place: str = "") -> str:
         pairs = zip(ours, wanted, strict=True)
         return next((difference(*pair, f"{place}[{at}]") for at, pair in enumerate(pairs) if not near(*pair)), EQUAL)
     if isinstance(ours, dict) and isinstance(wanted, dict):
+        ours = {str(key): value for key, value in ours.items()}
         if ours.keys() != wanted.keys():
             return f"{place} has the keys {sorted(ours)}, not {sorted(wanted)}"
         return next(
