@@ -202,8 +202,8 @@ class EvaluateOptions(TypedDict, total=False):
     lmeval_root: str | PathLike[str] | None
     """Folder of the task files: a clone of lm-evaluation-harness, or your own (default: the installed lm_eval)."""
 
-    num_fewshot: int | None
-    """Number of examples instead of the task file's own, 0 included; -k N does the same for N above 0."""
+    num_fewshot: int | Sequence[int] | None
+    """Number of examples instead of the task file's own, 0 included, or several; -k N does the same for N above 0."""
 
     length: int | list[int] | tuple[int, ...] | None
     """Lengths of the records, such as 10,20,30."""

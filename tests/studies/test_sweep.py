@@ -160,6 +160,7 @@ def test_values_after_a_name_are_a_sweep_of_that_dataset():
     [
         ("quiz,num_shots=0+5", {"num_shots": ["0", "5"]}),
         ("quiz,num_shots=5", {}),
+        ("lmeval:arc_easy,num_fewshot=0+25", {"num_fewshot": ["0", "25"]}),
         ("quiz,seed=3,retriever=random+bm25\\,k1=1.2", {"retriever": ["random", "bm25,k1=1.2"]}),
         ("quiz,retriever=fixk\\,fix_id_list=0+2", {}),
         ("quiz,retriever=fixk\\,fix_id_list=0+2+zero", {"retriever": ["fixk,fix_id_list=0+2", "zero"]}),
@@ -233,3 +234,33 @@ def test_a_config_sweeps_the_retriever_of_the_user(tmp_path):
     shown = kshot.preview(str(tmp_path / "race.py"), num_shots=[0, 1, 3], retriever="random", **options)
     counts = {each.task: each.requests[0].prompt.text.count("Read, then reply") - 1 for each in shown}
     assert counts == {f"race-middle,num_shots={k}": k for k in (0, 1, 3)}
+
+
+TASK_FILE = """
+task: things
+dataset_path: json
+test_split: test
+fewshot_split: train
+output_type: multiple_choice
+doc_to_text: "{{question}}\\nAnswer:"
+doc_to_choice: ["red", "green"]
+doc_to_target: answer
+num_fewshot: 3
+metric_list: [{metric: acc}]
+"""
+
+
+@pytest.mark.needs("pyyaml")
+@pytest.mark.parametrize(
+    ("option", "values", "after"),
+    [("num_shots", [0, 2], ""), ("num_fewshot", [0, 2], ""), ("num_fewshot", None, ",num_fewshot=0+2")],
+)
+def test_a_task_file_of_lm_eval_shows_as_many_examples_as_the_sweep_says(option, values, after, tmp_path):
+    for split, word in (("test", "Thing"), ("train", "Case")):
+        rows = [{"question": f"{word} {at}?", "answer": at % 2} for at in range(6)]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "things.yaml").write_text(TASK_FILE)
+    named = f"lmeval:{tmp_path / 'things.yaml'}{after}"
+    shown = kshot.preview(named, limit=1, data=f"things={tmp_path}", **({} if values is None else {option: values}))
+    counts = {each.task: each.requests[0].prompt.text.count("Case") for each in shown}
+    assert counts == {f"things,{option}=0": 0, f"things,{option}=2": 2}

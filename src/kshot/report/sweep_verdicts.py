@@ -8,10 +8,10 @@ from typing import Any
 from kshot.core.records import ResultRow
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import correction, shown_p
-from kshot.runs.swept_rows import AXES, NUMERIC, SWEEP, shown_value
+from kshot.runs.swept_rows import AXES, NUMERIC, SHOTS, SWEEP, shown_value
 
 _MAX_LINES, _MAX_LISTED = 6, 4
-_SHORT = {"num_shots": "k = ", "shots": "k = ", "temperature": "temperature "}
+_SHORT = {**dict.fromkeys(SHOTS, "k = "), "temperature": "temperature "}
 
 
 def sweep_verdicts(comparisons: Sequence[ResultRow]) -> Iterator[str]:

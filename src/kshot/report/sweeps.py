@@ -16,7 +16,7 @@ from kshot.report.cells import cell, shortened
 from kshot.report.curve import Curve, CurvePoint, CurveSeries
 from kshot.report.table import number, short_names
 from kshot.runs.headline import finite
-from kshot.runs.swept_rows import MAX_LINES, SweptFigures, shown_value, swept_figures
+from kshot.runs.swept_rows import MAX_LINES, SHOTS, SweptFigures, shown_value, swept_figures
 
 _MAX_CURVES = 6
 """Pictures on the screen; every sweep has a table."""
@@ -25,8 +25,7 @@ _BAR = 31
 """Columns of the bars of intervals."""
 
 HEADS = {
-    "num_shots": "k",
-    "shots": "k",
+    **dict.fromkeys(SHOTS, "k"),
     "temperature": "temperature",
     "ranking_type": "ranking type",
     "retriever": "retriever",
@@ -34,7 +33,7 @@ HEADS = {
 }
 """What the column of an axis is called."""
 
-AXIS_TITLES = {"num_shots": "examples in the prompt (k)", "shots": "examples in the prompt (k)"}
+AXIS_TITLES = dict.fromkeys(SHOTS, "examples in the prompt (k)")
 
 
 def sweep_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:

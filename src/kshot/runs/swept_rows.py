@@ -12,7 +12,9 @@ from kshot.runs.headline import headlines
 SWEEP, BASE = "sweep", "swept"
 """The labels of a figure of a sweep: the values of its point by option, and the name that its task has without them."""
 
-NUMERIC = ("num_shots", "shots", "temperature")
+SHOTS = ("num_shots", "shots", "num_fewshot")
+"""The options that say how many examples a prompt shows: of classes and tables, of token lookup, of task files."""
+NUMERIC = (*SHOTS, "temperature")
 """The options whose values are numbers, in the order in which one becomes the axis of a curve."""
 
 
@@ -60,8 +62,7 @@ class SweptFigures:
 
 
 AXES = {
-    "num_shots": "number of examples",
-    "shots": "number of examples",
+    **dict.fromkeys(SHOTS, "number of examples"),
     "temperature": "temperature",
     "ranking_type": "ranking type",
     "retriever": "retriever",

@@ -16,6 +16,9 @@ from kshot.studies.sweep import Sweep, SweepPlace, value_text
 _WHOLE_TEXTS = ("instruction",)
 """Options whose values may contain ``+``: after the name of a dataset they have one value."""
 
+_OWN_NUMBERS = {"lookup": "shots", "lmeval": "num_fewshot"}
+"""The option of a front end that says how many examples there are, if not ``-k``."""
+
 _SEVERAL = 2
 
 
@@ -82,15 +85,16 @@ def place_of(spec: Any, whole: Settings, values: Mapping[str, Any]) -> SweepPlac
     at = replace(whole, sweep=(), **{name: value for name, value in values.items() if value is not None})
     if "num_shots" not in values:
         return SweepPlace(at, values)
-    if isinstance(spec, str) and parse_spec(spec).name == "lookup":
-        if at.shots is not None:  # its own option goes before -k
+    named = parse_spec(spec) if isinstance(spec, str) else None
+    if named is not None and named.name in _OWN_NUMBERS:
+        own = _OWN_NUMBERS[named.name]
+        if at.values()[own] is not None or own in named.options:  # which goes before -k
             return SweepPlace(at, {name: value for name, value in values.items() if name != "num_shots"})
-        return SweepPlace(replace(at, shots=at.num_shots), values)  # 0 examples, not as many as it shows by default
-    if isinstance(spec, str) and parse_spec(spec).name == "lmeval":
-        return SweepPlace(replace(at, num_fewshot=at.num_shots), values)  # a task file has a number of its own, too
+        number: dict[str, Any] = {own: at.num_shots}
+        return SweepPlace(replace(at, **number), values)  # 0 is 0, and not as many as it shows by itself
     if at.num_shots:
         return SweepPlace(at, values)
-    of_config = isinstance(spec, str) and parse_spec(spec).file is not None and not parse_spec(spec).argument
+    of_config = named is not None and named.file is not None and not named.argument
     chooses_none = "zero" if of_config and at.retriever is not None else None  # else the config's own would choose
     at = replace(at, retriever=chooses_none, retriever_seeds=None)
     return SweepPlace(at, {name: value for name, value in values.items() if name != "retriever"})

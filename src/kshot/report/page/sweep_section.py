@@ -15,10 +15,9 @@ from kshot.report.page.page_run import PageRun
 from kshot.report.page.svg import SERIES
 from kshot.report.sweep_verdicts import sweep_verdicts
 from kshot.report.sweeps import AXIS_TITLES, line_names
-from kshot.runs.swept_rows import SweptFigures, shown_value, swept_figures
+from kshot.runs.swept_rows import SHOTS, SweptFigures, shown_value, swept_figures
 
 _MAX_OPEN, _MAX_CHARTS = 6, 24
-_SHOTS = ("num_shots", "shots")
 
 
 def sweep_section(runs: Sequence[PageRun]) -> Section | None:
@@ -33,7 +32,7 @@ def sweep_section(runs: Sequence[PageRun]) -> Section | None:
         parts.append(folded(f"{len(rest)} more charts", chart_grid(chart.html for chart in rest)))
     if len(charts) > _MAX_CHARTS:
         parts.append(tag("p", f"… and {len(charts) - _MAX_CHARTS:,} more sweeps in summary.json.", class_="soft"))
-    by_shots = all(found.across in _SHOTS for _, found in swept)
+    by_shots = all(found.across in SHOTS for _, found in swept)
     return Section("sweeps", "The few-shot curve" if by_shots else "Sweeps", together(parts))
 
 
