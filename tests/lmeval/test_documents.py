@@ -74,6 +74,11 @@ def tree(tmp_path_factory):
         def shuffled(dataset):
             return dataset.map(lambda doc: {"drawn": random.random()})
 
+        own = random.Random(42)
+
+        def shuffled_by_its_own(dataset):
+            return dataset.map(lambda doc: {"drawn": own.random()})
+
         def first(dataset):
             return Dataset.from_list(list(dataset)[:1])
 
@@ -113,16 +118,17 @@ class TestProcessDocs:
         assert documents("listed").columns == ["q", "a"]
 
     def test_a_function_that_fails_is_named_with_its_line(self, documents):
-        with pytest.raises(DataError, match=r"task\.yaml:3:1: utils\.failing: KeyError: 'missing' \(.*utils\.py:19\)"):
+        with pytest.raises(DataError, match=r"task\.yaml:3:1: utils\.failing: KeyError: 'missing' \(.*utils\.py:24\)"):
             documents("failing")
 
-    def test_what_it_draws_is_what_lm_eval_draws_in_a_run_of_its_own(self, documents):
+    @pytest.mark.parametrize(("name", "seed"), [("shuffled", 0), ("shuffled_by_its_own", 42)])
+    def test_what_it_draws_is_what_lm_eval_draws_in_a_run_of_its_own(self, documents, name, seed):
         import random
 
-        stream = random.Random(0)
+        stream = random.Random(seed)
         before = [stream.random() for _ in range(1 + 2)]  # the one example, then the documents for a first look
         expected = [stream.random() for _ in range(2)]
-        found = documents("shuffled", fewshot_split="val")
+        found = documents(name, fewshot_split="val")
         assert [doc["drawn"] for doc in found.docs] == expected
         assert [doc["drawn"] for doc in found.splits.pool] == before[:1]
-        assert [doc["drawn"] for doc in documents("shuffled", fewshot_split="val").docs] == expected
+        assert [doc["drawn"] for doc in documents(name, fewshot_split="val").docs] == expected

@@ -93,6 +93,8 @@ class _TaskFunctions:
         self._given: list[dict[str, Any]] = []
         self._values: dict[int, Any] = {}
         self._kept: dict[str, Any] = {}
+        self._fresh: list[tuple[random.Random, Any]] = []
+        """The generators that modules keep, with the states in which they were made."""
 
     # ---- names ----
 
@@ -109,8 +111,22 @@ class _TaskFunctions:
         inner = os.path.relpath(file, self._tree)
         parts = inner[: -len(".py")].split(os.sep)  # noqa: PTH206 - pathlib takes long to load
         if any("." in part for part in parts):  # it lies elsewhere, or its path makes no dotted name
-            return self._importer.load_file(f"task_file_{hashlib.sha256(file.encode()).hexdigest()[:16]}", file)
-        return self._importer.load_file(".".join([TREE, *parts]), file)
+            parts = [f"file_{hashlib.sha256(file.encode()).hexdigest()[:16]}"]
+        name = ".".join([TREE, *parts])
+        if name in sys.modules:
+            return sys.modules[name]
+        module = self._importer.load_file(name, file)
+        self._note_generators()
+        return module
+
+    def _note_generators(self) -> None:
+        """Note the generators of modules that were loaded just now."""
+        known = {id(generator) for generator, _ in self._fresh}
+        for name, module in list(sys.modules.items()):
+            for value in list(vars(module).values()) if name.startswith(f"{TREE}.") else ():
+                if type(value) is random.Random and id(value) not in known:
+                    known.add(id(value))
+                    self._fresh.append((value, value.getstate()))
 
     def find(self, function: dict[str, Any]) -> None:
         """Load what ``!function`` names; what is missing is an error."""
@@ -176,10 +192,18 @@ class _TaskFunctions:
     # ---- documents ----
 
     def seed(self) -> None:
-        """Seed the global generators as lm-eval does when a run starts."""
+        """Seed the global generators as lm-eval does when a run starts; those of modules start anew."""
         random.seed(_RANDOM_SEED)
         if "numpy" in sys.modules or importlib.util.find_spec("numpy") is not None:
             importlib.import_module("numpy").random.seed(_NUMPY_SEED)
+        for generator, state in self._fresh:
+            generator.setstate(state)
+
+    def _generators(self) -> tuple[Any, ...]:
+        """Return the states of the global generators and of those that modules keep."""
+        numpy = sys.modules.get("numpy")
+        own = tuple(generator.getstate() for generator, _ in self._fresh)
+        return random.getstate(), "" if numpy is None else repr(numpy.random.get_state()), own
 
     def put(self, rows: list[dict[str, Any]], *, fresh: bool) -> None:
         """Take rows that are processed later; ``fresh``: they are the first."""
@@ -187,11 +211,12 @@ class _TaskFunctions:
 
     def process(self, function: dict[str, Any]) -> dict[str, Any]:
         """Let a function process the rows, as a ``datasets.Dataset``, and keep what it returns."""
-        before = _generators()
-        found = self._thing(function)(_dataset(self._given))
+        process = self._thing(function)  # first: loading it may make generators
+        before = self._generators()
+        found = process(_dataset(self._given))
         self._kept = {"": found}
         self._given = []
-        return {"size": len(found), "columns": _columns(found), "drew": before != _generators()}
+        return {"size": len(found), "columns": _columns(found), "drew": before != self._generators()}
 
     def load(self, function: dict[str, Any], options: dict[str, Any]) -> dict[str, int]:
         """Let a function make the splits of a dataset, and keep them."""
@@ -224,12 +249,6 @@ def _columns(found: Any) -> list[str] | None:
     """Return the columns of what a function made of a dataset; None: it is no table."""
     features = getattr(found, "features", None)
     return None if features is None else [str(name) for name in features]
-
-
-def _generators() -> tuple[Any, str]:
-    """Return the states of the global generators."""
-    numpy = sys.modules.get("numpy")
-    return random.getstate(), "" if numpy is None else repr(numpy.random.get_state())
 
 
 def _first(values: Iterable[Any]) -> list[Any]:
