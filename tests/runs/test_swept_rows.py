@@ -74,12 +74,9 @@ def test_the_tasks_of_token_lookup_are_lines():
 
 
 def test_averages_stand_for_subsets_and_categories_are_left_out():
-    rows = [
-        {**figure(k, base=f"quiz:{s}", num_shots=k), "dataset": f"quiz,{k}", "subset": s} for k in (0, 5) for s in "ab"
-    ]
-    rows += [
-        {**figure(k, base="quiz[Average]", num_shots=k), "dataset": f"quiz,{k}", "average": "macro"} for k in (0, 5)
-    ]
+    rows = [figure(k, base=f"quiz:{subset}", num_shots=k) for k in (0, 5) for subset in "ab"]
+    tasks = {k: [f"quiz:{subset},num_shots={k}" for subset in "ab"] for k in (0, 5)}
+    rows += [{**figure(k, base="quiz[Average]", num_shots=k), "average": "macro", "tasks": tasks[k]} for k in (0, 5)]
     rows += [{**figure(1, num_shots=0), "category": "hard"}, {**figure(2, num_shots=0, metric="F1"), "detail": True}]
     (found,) = swept_figures(rows)
     assert found.of == "quiz[Average]"

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
-from kshot.runs.swept_pairs import swept_pairs
+from kshot.runs.swept_pairs import AVERAGES, swept_pairs
 from kshot.runs.swept_rows import SWEEP
 from kshot.statistics.figures import OWN_AGGREGATE, figure, reduced
 from kshot.statistics.intervals import interval, within_scale
@@ -170,6 +170,8 @@ def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Itera
 def _averaged(row: ResultRow, subsets: Sequence[tuple[TaskResult, TaskResult]]) -> Pair | None:
     """Return the values of two models on all subsets, with their weights; None where they are not means."""
     metric = row["metric"]
+    if row["average"] not in AVERAGES:
+        return None
     pairs = [_pair_by(one, other, metric) for one, other in subsets]
     return averaged(pairs, weighted=row["average"] == "weighted")
 

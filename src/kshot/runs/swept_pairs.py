@@ -15,6 +15,9 @@ from kshot.runs.swept_rows import BASE, NUMERIC, SWEEP
 from kshot.statistics.paired import Pair, averaged, has_figures
 from kshot.statistics.units import same_units
 
+AVERAGES = ("macro", "weighted")
+"""Averages whose values are those of their parts, by the same name and with known weights."""
+
 PairOf: TypeAlias = Callable[[TaskResult, TaskResult, str], Pair]
 _Point: TypeAlias = Mapping[str, Any]
 
@@ -27,12 +30,12 @@ def swept_pairs(
     ``pair_of(one, other, metric)`` returns the values of two results.
     """
     swept = [result for result in results if result.task.labels.get(SWEEP)]
-    averages = [row for row in rows if SWEEP in row and "tasks" in row]
-    averaged_sets = {row.get("dataset") for row in averages}
+    averages = [row for row in rows if SWEEP in row and "tasks" in row and row["average"] in AVERAGES]
+    parts = {(row["model"], name) for row in averages for name in row["tasks"]}
     alone = [
         result
         for result in swept
-        if result.task.labels.get("dataset") not in averaged_sets and "example_seed" not in result.task.labels
+        if (result.model, result.task.name) not in parts and "example_seed" not in result.task.labels
     ]
     yield from _of_tasks(alone, pair_of)
     yield from _of_averages(averages, swept, pair_of)

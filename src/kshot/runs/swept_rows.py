@@ -94,11 +94,11 @@ def swept_figures(rows: Sequence[ResultRow], *, every_metric: bool = False) -> l
     main = [row for row in whole if not row.get("detail")] or whole  # the user may have asked for a detail alone
     if not every_metric:
         main = headlines(main, lambda row: (row["task"], row.get("model")))
-    averaged = {row.get("dataset") for row in main if "average" in row}
+    averaged = {(row["model"], name) for row in main for name in row.get("tasks") or ()}
     spread = any("sd" in row for row in main)
     groups: dict[tuple[str, str], list[ResultRow]] = {}
     for row in main:
-        part = ("subset" in row and row.get("dataset") in averaged) or (spread and "example_seed" in row)
+        part = (row["model"], row["task"]) in averaged or (spread and "example_seed" in row)
         if not part:
             groups.setdefault((_of(row), row["metric"]), []).append(row)
     return [found for (of, metric), own in groups.items() for found in _divided(of, metric, own, _APART)]
