@@ -15,7 +15,8 @@ import traceback
 from kshot.sandbox import _guest_processes
 from kshot.sandbox._confinement import confine, enter_child, read_job
 from kshot.sandbox._guest_deferred import MissingPackage
-from kshot.sandbox._guest_imports import GuestProject, ProjectImporter
+from kshot.sandbox._guest_imports import ProjectImporter
+from kshot.sandbox._guest_project import GuestProject
 from kshot.sandbox._guest_values import plain, restored
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
