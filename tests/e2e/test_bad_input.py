@@ -121,7 +121,7 @@ FILES = {
     "broken JSON": ("rows.json", "[{]", r"rows\.json:1: this is not JSON"),
     "a row that is no object": ("rows.jsonl", "[1, 2]\n", r"rows\.jsonl:1: a row must be an object"),
     "short CSV row": ("rows.csv", "q,a\n1,2\n3\n", r"rows\.csv:3: this row does not have the 2 fields"),
-    "not UTF-8": ("rows.jsonl", b'{"q": "\xff\xfe"}\n', r"rows\.jsonl: the file is not UTF-8"),
+    "not UTF-8": ("rows.jsonl", b'{"q": "\xff\xfe"}\n', r"rows\.jsonl:1: the file is not UTF-8"),
     "no parquet": ("rows.parquet", "hello", r"rows\.parquet: this parquet file cannot be read"),
     "unknown type": ("rows.xml", "<a/>", r"rows\.xml: files of type '\.xml' cannot be read.*\.jsonl"),
 }
