@@ -74,7 +74,10 @@ def test_nothing_that_leaves_results_alone_is_in_the_identity():
         ({"ranking_type": "best"}, "--ranking-type is 'best'; it must be one of ppl_no_option, ppl, prob"),
         ({"model_type": "instruct"}, "--model-type is 'instruct'; it must be one of base, chat"),
         ({"method": "read"}, "--method is 'read'; it must be one of search, rag"),
-        ({"shoots": 1}, "there is no option 'shoots'. Options: add_bos, allow_download, answer, answer_as, answer_pattern"),
+        (
+            {"shoots": 1},
+            "there is no option 'shoots'. Options: add_bos, allow_download, answer, answer_as, answer_pattern",
+        ),
     ],
 )
 def test_values_that_mean_nothing_are_refused(options, message):

@@ -19,7 +19,7 @@ from tests.real_configs.home.limits import limited
 from tests.real_configs.home.loading import KINDS
 
 HERE = Path(__file__).resolve().parent
-SECONDS = 180
+SECONDS = 300
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 """A model that is missing is told at once: nothing waits for the network."""
 NEAR = 1e-6

@@ -24,9 +24,7 @@ def written(folder: Path) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     tests = {kind: folder / f"{kind}Plus.jsonl" for kind in ("HumanEval", "Mbpp")}
     for kind, path in tests.items():
-        path.write_text(
-            "".join(json.dumps(_problem(f"{kind}/{row}")) + "\n" for row in _PLUS_TASKS), encoding="utf-8"
-        )
+        path.write_text("".join(json.dumps(_problem(f"{kind}/{row}")) + "\n" for row in _PLUS_TASKS), encoding="utf-8")
     _write_models(folder / "hub")
     _write_wordnet(folder / "nltk" / "corpora" / "wordnet")
     return {
