@@ -30,6 +30,7 @@ from kshot.runs.rehearsal import Faults, RehearsedRequests, planned_task, rehear
 from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart
+from kshot.studies.own_settings import OwnSettings
 from kshot.studies.swept_sources import check_sweeps
 from kshot.tables.files import FILE_SUFFIXES
 
@@ -275,15 +276,17 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
 
 
 def _check_names(sources: Sequence[Source[Settings]], tasks: Mapping[int, Sequence[PlannedTask] | None]) -> None:
-    """Refuse a config or a table and another dataset of one name: figures, samples and gates are found by it."""
-    seen: dict[str, str] = {}
+    """Refuse datasets of one name, if one is a file or has settings of its own: figures and gates are found by it."""
+    seen: dict[str, Source[Settings]] = {}
     for number, found in tasks.items():
-        label = sources[number].label
+        source = sources[number]
         for name in {task.task: None for task in found or ()}:
-            if name in seen and any(_is_file(each) for each in (label, seen[name])):
-                what = f"two datasets of the run are called {name!r}: {seen[name]} and {label}"
+            if name in seen and any(
+                isinstance(each, OwnSettings) or _is_file(each.label) for each in (source, seen[name])
+            ):
+                what = f"two datasets of the run are called {name!r}: {seen[name].label} and {source.label}"
                 raise UsageError(what, hint="Give one of them another name, or run them one after the other.")
-            seen[name] = label
+            seen[name] = source
 
 
 def _is_file(label: str) -> bool:

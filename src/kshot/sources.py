@@ -11,11 +11,11 @@ from typing import Any
 from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import KshotError, UsageError
-from kshot.core.options import flag, settings_names
+from kshot.core.options import flag, settings_names, with_options
 from kshot.core.plugin_files import check_config_file
 from kshot.core.protocols import Model, Source
 from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings
-from kshot.core.specs import parse_spec
+from kshot.core.specs import parse_spec, split_options
 from kshot.core.task import Task
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
@@ -71,6 +71,8 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         spec = str(spec)
     if settings.sweep or (isinstance(spec, str) and own_values(spec)):
         return _sweep(spec, settings)
+    if isinstance(spec, str) and _has_own_settings(spec):
+        return _with_own_settings(spec, settings)
     if isinstance(spec, Task):
         source = TaskSource(spec)
     elif isinstance(spec, str) and parse_spec(spec).name == "lookup":
@@ -148,14 +150,29 @@ def _drawn(spec: Any, settings: Settings, seed: int) -> tuple[Source[Settings], 
 def is_config(text: str) -> bool:
     """Whether a spec names a config file: a Python file without a class. It runs confined and is never imported."""
     spec = parse_spec(text)
-    if spec.file is None or spec.argument:
-        return False
-    if spec.options:
-        name, value = next(iter(spec.options.items()))
-        raise UsageError(
-            "a config file takes no options after its name", where=text, hint=f"Write {flag(name)} {value}."
-        )
-    return True
+    return spec.file is not None and not spec.argument
+
+
+def _has_own_settings(text: str) -> bool:
+    """Whether settings follow the name of a dataset whose front end does not read them there by itself."""
+    return bool(parse_spec(text).options) and (
+        parse_spec(text).name == "lookup" or is_passages(text) or is_config(text)
+    )
+
+
+def _with_own_settings(text: str, settings: Settings) -> Source[Settings]:
+    """Return the source of a dataset with settings of its own."""
+    from kshot.prompts.strings import decode_escapes
+    from kshot.studies.own_settings import OwnSettings
+
+    spec = parse_spec(text)
+
+    def own(whole: Settings) -> Settings:
+        changed = with_options(whole, spec)
+        given = "stop" in spec.options
+        return replace(changed, stop=tuple(map(decode_escapes, changed.stop or ()))) if given else changed
+
+    return OwnSettings(text, source_of(split_options(text)[0], own(settings)), own)
 
 
 def helpers_of(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[str, str]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from kshot.core.errors import UsageError
 from kshot.core.file_names import FileNames
-from kshot.core.options import flag, settings_names
+from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
@@ -112,11 +111,6 @@ class LookupSource(Source[LookupSettings]):
     def _chosen_tasks(self) -> tuple[str, ...]:
         """Return the tasks that the user named, or all."""
         spec = parse_spec(self.text)
-        if spec.options:
-            name, value = next(iter(spec.options.items()))
-            raise UsageError(
-                "token lookup takes no options after its tasks", where=self.text, hint=f"Write {flag(name)} {value}."
-            )
         named = [name.strip() for name in spec.argument.split(",") if name.strip()]
         for name in named:
             group_of(name)  # an unknown task is an error
