@@ -193,6 +193,14 @@ def test_names_without_a_tree(tree, monkeypatch, tmp_path):
         ("class: !function x.Y\ntask: a\n", {"class": True, "task": "a"}),
         ("task : a\n", {"task": "a"}),
         ("--- # one\ntask: a\n...\n", {"task": "a"}),
+        ("task: a\n  b\n", {"task": "a b"}),  # a plain text goes on
+        ("tag: a\n\n  b\ntask: c\n", {"task": "c", "tag": "a\nb"}),
+        (" task: a\n tag: b\n", {"task": "a", "tag": "b"}),
+        ("# one\n\n task: a\n", {"task": "a"}),
+        ("task:\n  # the list\n  - b\n", {"task": True}),
+        ("task:\n  a\n", {"task": "a"}),
+        ("task: a\ntag: .5\n", {"task": "a", "tag": "0.5"}),
+        ("include: ../a.yaml\ntask: b\n", {"task": "b", "include": "../a.yaml"}),
     ],
 )
 def test_the_keys_that_name_something(tmp_path, text, head):

@@ -32,7 +32,11 @@ _SLOW_SECONDS = 1.0
 _VERSION = 1
 _KEYS = ("task", "group", "class", "tag", "include")
 _KEY_LINE = re.compile(rb"^([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+([^\r\n]*?))?[ \t]*\r?$", re.MULTILINE)
-_PLAIN = re.compile(rb"[A-Za-z_./][\w./+-]*")
+_PLAIN = re.compile(rb"(?:\.{0,2}/)*[A-Za-z_][\w./+-]*")
+_LIST = re.compile(rb"\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*-[ \t]")
+_INDENTED = re.compile(rb"\n(?:[ \t]*\r?\n)*[ \t]+[^ \t\r\n#]")
+"""A line, after that of a key, which goes on with its value."""
+_INDENTED_START = re.compile(rb"(?:[ \t]*(?:#[^\n]*|---[^\n]*)?\r?\n)*[ \t]")
 _NO_TEXT = {b"null", b"true", b"false", b"yes", b"no", b"on", b"off", b"y", b"n", b"none"}
 _OTHER_LINE = re.compile(
     rb"^(?![ \t\r\n#]|-(?:[ \t\r\n]|$)|---|\.\.\.|[A-Za-z_][\w-]*[ \t]*:(?:[ \t\r\n]|$)|$)", re.MULTILINE
@@ -158,7 +162,9 @@ def read_head(path: Path) -> Head:
 
 def _scanned(content: bytes) -> Head | None:
     """Read the keys at the left edge of a file in block style; None where only a parser can tell."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")) or _OTHER_LINE.search(content):
+    if content.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
+        return None
+    if _OTHER_LINE.search(content) or _INDENTED_START.match(content):
         return None
     found: Head = {}
     for match in _KEY_LINE.finditer(content):
@@ -168,9 +174,9 @@ def _scanned(content: bytes) -> Head | None:
         key = match[1].decode()
         if key not in _KEYS:
             continue
-        if key == "class" or (key == "task" and not value):
+        if key == "class" or (key == "task" and not value and _LIST.match(content, match.end())):
             found[key] = True  # its presence says the kind; a list of tasks is a group's
-        elif _PLAIN.fullmatch(value) and value.lower() not in _NO_TEXT:
+        elif _PLAIN.fullmatch(value) and value.lower() not in _NO_TEXT and not _INDENTED.match(content, match.end()):
             found[key] = value.decode()
         else:
             return None
