@@ -17,8 +17,8 @@ FIRST = README[: re.search(r"\bextras?\b|kshot\[", README, re.IGNORECASE).start(
 """README up to the first mention of an extra."""
 
 BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
-OF_THE_CORE_TOO = {"lxml"}
-"""Packages of an extra that something brings which the core needs (sacrebleu)."""
+OF_THE_CORE_TOO = {"lxml", "pyyaml"}
+"""Packages of an extra that something brings which the core needs (sacrebleu, tokenizers)."""
 
 
 class Environment:

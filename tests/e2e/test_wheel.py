@@ -34,4 +34,4 @@ def test_it_holds_the_model_and_the_texts(wheel):
     assert {str(Path("kshot") / path.relative_to(package)) for path in files} <= names
     assert not [name for name in names if not name.startswith(("kshot/", "kshot-"))]
     assert not [name for name in names if "__pycache__" in name]
-    assert wheel.stat().st_size < 6_000_000
+    assert wheel.stat().st_size < 7_000_000  # the model has 4.3 MB

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LATEX_SECONDS = 1.0
-"""How long a formula may take to be read."""
+"""How much of the processor's time the reading of a formula may take."""
 _LEADS = ("The answer is:", "The answer is", "the answer is")
 _MARKS = ".,?!\"';:"
 
@@ -90,7 +90,10 @@ def without_units(answer: str) -> str:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise an error in this thread after so many seconds, where the system and the thread can do that."""
+    """Raise an error in this thread after so many seconds of processor time, where system and thread can do that.
+
+    By the clock, a busy machine would decide what a reply means.
+    """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
@@ -98,10 +101,10 @@ def _limited(seconds: float) -> Iterator[None]:
     def give_up(*_: object) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
