@@ -16,6 +16,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
@@ -30,12 +31,15 @@ CORES = 2
 PARTS = ("prompts", "cleanups", "without", "with")
 ENOUGH = {"prompts": 99.5, "cleanups": 97.0, "without": 75.0, "with": 95.0}
 LISTED = 12
+PROGRESS_FILES = 50
 
 
 def main() -> int:
     """Record, compare, print; 1 where a figure is too low."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--keep", type=Path, help="folder for what is recorded; used again. Default: a temporary one")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for what is recorded and found; used again. Default: a temporary one"
+    )
     parser.add_argument("--home", action="append", choices=list(reference.HOMES), help="only this home (repeatable)")
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part (repeatable)")
     parser.add_argument("--most", type=int, default=3, help="entries of a file, at most; alike ones come last")
@@ -106,13 +110,20 @@ def _cleanups(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -
 
 def _scores(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> float:
     place, code = reference.home_of(home), part == "with"
-    known = _scored_already(folder / f"{home}_without.json") if code else {}
+    known = _scored(_kept(folder / f"{home}_without.jsonl")) if code else {}
     with tempfile.TemporaryDirectory() as temporary:
         root = place if code else evaluating.without_code(place, home, Path(temporary))
+        kept = folder / f"{home}_{part}.jsonl"
+        known |= _kept(kept)
         jobs = [(str(root), line, code) for line in lines if line["file"] not in known]
-        results = _run(jobs, users_data.written(Path(temporary) / "users"))
-    results += [known[line["file"]] for line in lines if line["file"] in known]
-    (folder / f"{home}_{part}.json").write_text(json.dumps(results, ensure_ascii=False), encoding="utf-8")
+        with kept.open("a", encoding="utf-8") as out:
+            for number, one in enumerate(_run(jobs, users_data.written(Path(temporary) / "users")), 1):
+                known[one["file"]] = one
+                out.write(json.dumps(one, ensure_ascii=False) + "\n")
+                out.flush()
+                if number % PROGRESS_FILES == 0:
+                    print(f"  … {number} of {len(jobs)} files", file=sys.stderr, flush=True)
+    results = [known[line["file"]] for line in lines]
     found, reasons = evaluating.summary(results), apart.counted(results)
     scored, of = found["files"]
     share = 100 * scored / max(of, 1)
@@ -130,7 +141,7 @@ def _scores(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> 
     return share
 
 
-def _run(jobs: list[Any], variables: dict[str, str]) -> list[dict[str, Any]]:
+def _run(jobs: list[Any], variables: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Run the files in an environment of the homes' users; its processes end now and then, and with them what is left.
 
     It is no ProcessPoolExecutor: with ``max_tasks_per_child`` that of Python 3.11 waits forever.
@@ -139,13 +150,17 @@ def _run(jobs: list[Any], variables: dict[str, str]) -> list[dict[str, Any]]:
     packages = reference.users_packages()
     context.set_executable(str(reference.users_python()))
     with context.Pool(CORES, evaluating.prepare, (str(packages), variables), maxtasksperchild=40) as pool:
-        return list(pool.imap_unordered(evaluating.run_file, jobs))
+        yield from pool.imap_unordered(evaluating.run_file, jobs)
 
 
-def _scored_already(path: Path) -> dict[str, Any]:
+def _kept(path: Path) -> dict[str, Any]:
+    """What was said of files before, by file: with ``--keep``, an interrupted check goes on where it stopped."""
+    return {one["file"]: one for one in comparing.lines(path)} if path.exists() else {}
+
+
+def _scored(results: dict[str, Any]) -> dict[str, Any]:
     """The files all of whose entries have a score without the home's code: with it, the same code of kshot runs."""
-    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    return {one["file"]: one for one in earlier if all("figures" in entry for entry in one["entries"])}
+    return {file: one for file, one in results.items() if all("figures" in entry for entry in one["entries"])}
 
 
 if __name__ == "__main__":
