@@ -7,9 +7,18 @@ from types import SimpleNamespace
 import pytest
 
 from kshot.core.errors import RunError, UsageError
+from kshot.core.watcher import PlannedTask
 from kshot.runs.baseline_checks import Sides, check_worse
 from kshot.runs.first_failures import first_failures
-from kshot.runs.gate_checks import Threshold, check_failed, check_names, check_under, scale_notes, thresholds
+from kshot.runs.gate_checks import (
+    Threshold,
+    check_failed,
+    check_names,
+    check_tasks,
+    check_under,
+    scale_notes,
+    thresholds,
+)
 from kshot.runs.gates import GateFailed, Gates
 from kshot.runs.record import RunRecord
 
@@ -180,6 +189,22 @@ def test_names_are_known_before_a_run():
     check_names([Threshold("arc:Easy:Accuracy", 1), Threshold("EM", 1)], ["Accuracy", "EM"])
     with pytest.raises(UsageError, match="It has: Accuracy, EM"):
         check_names([Threshold("F1", 1)], ["Accuracy", "EM", "EM"])
+
+
+def test_settings_that_a_task_does_not_have_are_known_before_a_run():
+    tasks = [PlannedTask(f"quiz,limit=6,num_shots={k}", metrics=("Accuracy",)) for k in (0, 2)]
+    for name in ("Accuracy", "quiz:Accuracy", "quiz,limit=6:Accuracy", "quiz,limit=6,num_shots=2[easy]:Accuracy"):
+        check_tasks([Threshold(name, 1)], tasks)  # the last ones may be averages or categories
+    check_tasks([Threshold("all quizzes,num_shots=2:Accuracy", 1)], tasks)
+    with pytest.raises(UsageError, match=r"Do you mean quiz,limit=6,num_shots=2:Accuracy\?"):
+        check_tasks([Threshold("quiz,num_shots=2:Accuracy", 1)], tasks)
+
+
+def test_the_name_of_a_sweep_stands_for_all_its_values():
+    rows = [figure(f"quiz,num_shots={k}", value=10.0 * k) | {"swept": "quiz"} for k in (1, 2)]
+    assert [row["passed"] for row in check_under(rows, Threshold("quiz:Accuracy", 15))] == [False, True]
+    with pytest.raises(UsageError, match=r"Do you mean quiz,num_shots=2:Accuracy\?"):
+        check_under(rows[1:], Threshold("quiz,num_shot=2:Accuracy", 1))
 
 
 def test_a_figure_without_direction_is_refused():

@@ -1,7 +1,6 @@
 """The records that flow through an evaluation: Sample → Prompt → Request → Response → Score.
 
-Every record is immutable and uses the standard library alone, so every part of kshot can import this module. The parts
-of a message that are not text are in ``core.content``.
+Every record is immutable. Parts of a message that are not text are in ``core.content``.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ A row says which gate it belongs to (``fail_under``, ``fail_if_worse``, ``fail_o
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +15,15 @@ from typing import Any
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
+from kshot.core.watcher import PlannedTask
 from kshot.runs.headline import finite, task_rows
+from kshot.runs.swept_rows import BASE
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MAX_KNOWN = 20
 _MAX_IDS = 5
+_LABELS = ("dataset", "benchmark", BASE)
+"""Labels of figures that a threshold may name in the place of a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,9 @@ def check_under(results: Sequence[ResultRow], threshold: Threshold) -> list[Resu
     """Return a row for each figure that the threshold is for; a name that no figure has is an error."""
     chosen = _chosen(results, threshold.name)
     if not chosen:
-        raise _unknown(threshold.name, _names(results))
+        of_metric = [row for row in results if threshold.name.endswith(f":{row['metric']}")]
+        tasks = [str(row[label]) for label in ("task", *_LABELS) for row in of_metric if label in row]
+        raise _unknown(threshold.name, _names(results), tasks)
     directions = _directions(results)
     return [_under(row, threshold, upwards=_is_better_upwards(row, directions)) for row in chosen]
 
@@ -79,7 +86,35 @@ def check_names(wanted: Iterable[Threshold], metrics: Iterable[str]) -> None:
             raise _unknown(threshold.name, known)
 
 
-def _unknown(name: str, known: Sequence[str]) -> UsageError:
+def check_tasks(wanted: Iterable[Threshold], tasks: Sequence[PlannedTask]) -> None:
+    """Refuse thresholds of a planned task with settings that it does not have, before anything is asked.
+
+    Averages, categories and means of draws have names of their own, which are not planned: those that go on after a
+    planned name, or stop before its end, may come.
+    """
+    planned = {name for task in tasks for name in (task.task, task.group) if name}
+    metrics = {name for task in tasks for name in task.metrics}
+    for threshold in wanted:
+        for metric in metrics:
+            task = threshold.name.removesuffix(f":{metric}")
+            own = [name for name in planned if _without_settings(name) == _without_settings(task)]
+            fits = any(name.startswith(task) or task.startswith(name) for name in planned)
+            if task != threshold.name and own and not fits:
+                raise _unknown(threshold.name, sorted(metrics), own)
+
+
+def _without_settings(task: str) -> str:
+    return task.partition(",")[0]
+
+
+def _unknown(name: str, known: Sequence[str], tasks: Sequence[str] = ()) -> UsageError:
+    """Return the error of a name that no figure has; ``tasks`` have the metric that it ends in."""
+    task = name.rpartition(":")[0]
+    longer = sorted((each for each in tasks if each.startswith(task)), key=len)
+    near = difflib.get_close_matches(task, tasks, 1) or longer
+    if task and near:
+        hint = f"Do you mean {near[0]}:{name.rpartition(':')[2]}?"
+        return UsageError(f"--fail-under: the run has no figure {name!r:.200}", hint=hint)
     shown = ", ".join(known[:_MAX_KNOWN]) + (f" and {len(known) - _MAX_KNOWN} more" if len(known) > _MAX_KNOWN else "")
     hint = f"It has: {shown}." if known else "It has none."
     return UsageError(f"--fail-under: the run has no figure {name!r:.80}", hint=hint)
@@ -93,18 +128,18 @@ def _chosen(results: Sequence[ResultRow], name: str) -> list[ResultRow]:
     """Return the figures that a name stands for.
 
     A metric stands for its figures of all tasks, or of the averages over them; TASK:METRIC for that of one task, of a
-    category or of a dataset. The names are compared whole, so that they may contain any character.
+    category, of a dataset or of all values of a sweep. The names are compared whole, so that they may contain any
+    character.
     """
     whole = [row for row in results if "category" not in row and row["metric"] == name]
     of_task = [row for row in results if f"{row['task']}:{row['metric']}" == name]
     if whole and of_task:
         hint = f"Write {whole[0]['task']}:{name} for the one, and rename the other."
         raise UsageError(f"--fail-under: {name!r:.80} is a metric, and a metric of a task too", hint=hint)
-    labels = ("dataset", "benchmark")
     of_dataset = [
         row
         for row in results
-        if "category" not in row and any(f"{row[label]}:{row['metric']}" == name for label in labels if label in row)
+        if "category" not in row and any(f"{row[label]}:{row['metric']}" == name for label in _LABELS if label in row)
     ]
     return of_task or _topmost(whole or of_dataset, results)
 

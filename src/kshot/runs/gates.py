@@ -18,6 +18,7 @@ from kshot.runs.gate_checks import (
     Threshold,
     check_failed,
     check_names,
+    check_tasks,
     check_under,
     scale_notes,
     thresholds,
@@ -147,7 +148,8 @@ class Gates:
 
 
 def _check_threshold(threshold: Threshold, record: RunRecord) -> _Found:
-    return check_under(record.results, threshold), list(scale_notes([threshold], record.results))
+    with naming("gate", "fail_under"):
+        return check_under(record.results, threshold), list(scale_notes([threshold], record.results))
 
 
 def _check_against(given: Baseline, record: RunRecord, compare: CompareTwo, labels: tuple[str, str]) -> _Found:
@@ -168,7 +170,7 @@ def _labels(baselines: Sequence[Baseline], record: RunRecord) -> list[tuple[str,
 
 
 class ThresholdWatcher(Watcher):
-    """Refuses thresholds of metrics that no task of a run has, when the tasks are known and nothing is asked yet."""
+    """Refuses thresholds that no task of a run has, when the tasks are known and nothing is asked yet."""
 
     def __init__(self, gates: Gates) -> None:
         """Take the gates of the run."""
@@ -181,6 +183,7 @@ class ThresholdWatcher(Watcher):
         if complete and metrics:
             with naming("gate", "fail_under"):
                 check_names(self._gates.under, metrics)
+                check_tasks(self._gates.under, tasks)
 
 
 def check_finished(path: Path) -> None:
