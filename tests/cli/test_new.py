@@ -1,5 +1,6 @@
 """``kshot new``: each kind of file works as it is written, and its test passes."""
 
+import json
 import subprocess
 import sys
 
@@ -73,6 +74,9 @@ def test_a_table_in_another_folder(folder, capsys):
         (("dataset", "none.csv"), "none.csv: there is no such file or folder"),
         (("dataset", "someone/quiz"), "someone/quiz: there is no such file"),
         (("dataset", "quiz.csv", "--question", "Q", "--options", "A,B", "--answer", "key"), "quiz.csv:3, column 'key': the answer is 'C'"),
+        (("dataset", "quiz.csv", "--question", "Q", "--options", "A,B,C", "--answer", "key", "--metric", "em"), "--metric EM compares texts"),
+        (("dataset", "quiz.csv", "--question", "Q", "--target", "A", "--metric", "emm"), "there is no metric 'emm'"),
+        (("dataset", "quiz.csv", "--question", "Q", "--target", "A", "--instruction", "{Q}?", "--instruction", "{Q}!"), "--instruction has several values"),
         (("gadget", "x"), "invalid choice: 'gadget'"),
         (("metric",), "the following arguments are required: NAME"),
     ],
@@ -82,6 +86,21 @@ def test_what_cannot_be_written(folder, capsys, words, message):
     assert (done.code, done.out) == (2, "")
     assert message in done.err
     assert [path.name for path in folder.iterdir()] == ["quiz.csv"]
+
+
+def test_what_could_be_meant_otherwise_is_said(folder, capsys):
+    (folder / "counted.csv").write_text("Q,A,B,C,key\na?,x,y,z,1\nb?,x,y,z,2\n")
+    flags = ("counted.csv", "--question", "Q", "--options", "A,B,C", "--answer", "key")
+    read = "the answers in column 'key' are read as indices of options, which count from 0"
+    written = kshot(capsys, "new", "dataset", *flags)
+    assert (written.code, f"counted.csv: {read}" in written.err) == (0, True)
+    checked = kshot(capsys, "check", *flags)
+    assert (checked.code, f"counted: {read}" in checked.err) == (0, True)
+    assert "right: B 1 C 1" in checked.out
+    as_json = json.loads(kshot(capsys, "check", *flags, "--json").out)
+    assert [note.startswith(read) for note in as_json["notes"]] == [True]
+    sure = kshot(capsys, "check", *flags, "--answer-as", "number")
+    assert (sure.code, sure.err) == (0, "")
 
 
 def test_nothing_is_overwritten(folder, capsys):

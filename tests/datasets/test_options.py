@@ -233,7 +233,7 @@ def test_options_are_compared_by_their_indices(own):
 @pytest.mark.parametrize("ranking_type", ["ppl_no_option", "generation"])
 def test_metrics_of_texts_cannot_compare_indices(metric, ranking_type):
     backend = prefers()
-    with pytest.raises(UsageError, match=r"--metric \w+ compares texts, and an answer here is the index of an option"):
+    with pytest.raises(UsageError, match=r"--metric \S+ compares texts, and an answer here is the index of an option"):
         kshot.evaluate(backend, choice(), metric=metric, ranking_type=ranking_type)
     assert backend.asked == []
 

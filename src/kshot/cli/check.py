@@ -60,6 +60,12 @@ class _FileCheck:
         return sum(not check.missing for check in self.entries)
 
     @property
+    def said(self) -> list[str]:
+        """Why it cannot be loaded, and what may be meant otherwise in its entries."""
+        notes = [f"{check.entry}: {note}" for check in self.entries for note in check.notes]
+        return [self.fault, *notes] if self.fault else notes
+
+    @property
     def lacks(self) -> bool:
         """Whether something of the file would not run."""
         return bool(self.fault) or self.runnable < len(self.entries) or any(model.fault for model in self.models)
@@ -97,8 +103,8 @@ def execute(parsed: argparse.Namespace) -> int:
     for config in dict.fromkeys(parsed.config):
         file = _checked(config, settings, said)
         files.append(file)
-        if file.fault:
-            say(file.fault)
+        for line in file.said:
+            say(line)
         if parsed.json:
             for check in file.entries:
                 show_json({"config": config, **check.plain()})

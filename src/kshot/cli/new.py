@@ -74,11 +74,18 @@ def execute(parsed: argparse.Namespace) -> int:
 
 
 def _dataset(place: str, name: str | None, settings: Settings, folder: Path) -> tuple[dict[str, str], str]:
+    from kshot.cli.streams import say
+    from kshot.core.options import flag
     from kshot.datasets.rows.new_class import written_table
 
+    if settings.sweep:
+        several = ", ".join(flag(option) for option, _ in settings.sweep)
+        raise UsageError(f"{several} has several values", hint="A class has one; kshot run evaluates each of several.")
     stem = name or _usual_name(Path(place).stem)
     module = module_name(stem)
     table = written_table(place, class_name(stem), f"{module}.py", settings, folder)
+    for note in table.reading.notes:
+        say(f"{place}: {note}")
     use = f"kshot run -m MODEL -d {folder / module}.py:{table.name}"
     return {f"{module}.py": table.module(), f"test_{module}.py": table.test()}, use
 

@@ -37,7 +37,9 @@ class EntryCheck:
     """The model that judges its replies; empty where none is asked, or none is named."""
     missing: tuple[Lack, ...] = ()
     """What is missing."""
+    notes: tuple[str, ...] = ()
+    """What would run, and may be meant otherwise; a run says it, too."""
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {**asdict(self), "missing": [str(lack) for lack in self.missing]}
+        return {**asdict(self), "missing": [str(lack) for lack in self.missing], "notes": [*self.notes]}

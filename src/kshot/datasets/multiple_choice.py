@@ -60,6 +60,17 @@ _TEXT_METRICS = (
 _BY_PERPLEXITY = frozenset({"ppl", "ppl_no_option"})
 
 
+def choice_metrics(dataset: Dataset) -> list[Scorer]:
+    """Return the metrics of a dataset with options; one of ``--metric`` that compares texts is refused."""
+    metrics = checked_metrics(dataset)
+    for metric in metrics:
+        if dataset.args.metric and isinstance(metric, _TEXT_METRICS):
+            what = f"--metric {metric.names[0]} compares texts, and an answer here is the index of an option"
+            hint = "Use Accuracy, or a metric of your own that compares indices."
+            raise UsageError(what, where=where_of(dataset), hint=hint)
+    return metrics
+
+
 class MultipleChoiceDataset(Dataset):
     """Questions with options. ``format_instance`` returns ``options`` and ``target_idx`` (or ``label``).
 
@@ -240,14 +251,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         return "first_token" if listed else self.dataset.ranking_type
 
     def _metrics(self) -> tuple[Scorer, ...]:
-        metrics = checked_metrics(self.dataset)
-        for metric in metrics:
-            if self.dataset.args.metric and isinstance(metric, _TEXT_METRICS):
-                raise UsageError(
-                    f"--metric {type(metric).__name__} compares texts, and an answer here is the index of an option",
-                    where=self.where,
-                    hint="Use Accuracy, or a metric of your own that compares indices.",
-                )
+        metrics = choice_metrics(self.dataset)
         if self.dataset.ranking_type not in _BY_PERPLEXITY or self.processes_answers:
             return tuple(metrics)
         rules = [name for rule, name in RULES.items() if rule != "mutual-info" or self.dataset.use_normalization]

@@ -75,6 +75,15 @@ def listed_value(value: Any) -> Listed | None:
     return Listed(tuple(map(text_of, value)))
 
 
+def options_in(value: Any, cut: str | None = None) -> Listed | None:
+    """Return the options of a cell: those that it lists, or its text, cut in this way; None if neither is."""
+    listed = listed_value(value)
+    if listed is None and cut is not None:
+        parts = CUTS[cut](text_of(value))
+        return None if parts is None else Listed(parts)
+    return listed
+
+
 def from_literal(text: str) -> tuple[Any, str]:
     """Return the list or object that a text writes, and how: in ``json`` or ``ast``; None if it writes none."""
     if text.lstrip()[:1] in {"[", "{", "("}:

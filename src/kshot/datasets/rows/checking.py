@@ -9,8 +9,10 @@ from typing import Any
 from kshot.cleanups.letters import letter
 from kshot.core.entry_checks import EntryCheck, Lack
 from kshot.core.errors import DataError
+from kshot.core.protocols import Scorer
 from kshot.datasets.checks import checked_metrics, requested_metrics
-from kshot.datasets.rows.classes import RowsDataset
+from kshot.datasets.multiple_choice import choice_metrics
+from kshot.datasets.rows.classes import RowsDataset, RowsWithOptions
 from kshot.datasets.rows.loading import RowTables
 from kshot.datasets.rows.reading import RowReading
 
@@ -22,15 +24,21 @@ def check_table(dataset: RowsDataset) -> EntryCheck:
     split, _ = tables.chosen_splits(args.evaluation_set, args.example_set)
     rows = tables.load(split)
     reading = dataset.examined(rows, tables.place)
-    if args.metric:
-        dataset.metrics = requested_metrics(dataset)
     return EntryCheck(
         dataset.display_name,
         "messages" if dataset.model_type == "chat" else "text",
         _described(rows, reading),
-        ", ".join(name for metric in checked_metrics(dataset) for name in metric.names),
+        ", ".join(name for metric in row_metrics(dataset) for name in metric.names),
         missing=tuple(Lack("row", str(fault), (str(fault),)) for fault in reading.faults),
+        notes=reading.notes,
     )
+
+
+def row_metrics(dataset: RowsDataset) -> list[Scorer]:
+    """Return the metrics of a table, those of ``--metric`` if there are any; what cannot score it is an error."""
+    if dataset.args.metric:
+        dataset.metrics = requested_metrics(dataset)
+    return choice_metrics(dataset) if isinstance(dataset, RowsWithOptions) else checked_metrics(dataset)
 
 
 def _described(rows: Sequence[Mapping[str, Any]], reading: RowReading) -> str:

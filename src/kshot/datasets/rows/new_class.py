@@ -9,6 +9,7 @@ from pathlib import Path
 from kshot.core.errors import UsageError
 from kshot.core.extras import require
 from kshot.core.specs import split_names
+from kshot.datasets.rows.checking import row_metrics
 from kshot.datasets.rows.classes import RowsWithOptions, RowsWithTargets, raise_first, rows_class
 from kshot.datasets.rows.columns import check_named, column_names, guessed
 from kshot.datasets.rows.loading import RowTables, is_local
@@ -30,8 +31,10 @@ def written_table(place: str, name: str, file: str, settings: DatasetSettings, f
     rows = tables.load(splits[0])
     settings = _with_columns(settings, column_names(rows))
     base = RowsWithTargets if settings.target is not None else RowsWithOptions
-    reading = rows_class(name, place, base)(settings).examined(rows, place)
+    dataset = rows_class(name, place, base)(settings)
+    reading = dataset.examined(rows, place)
     raise_first(reading)
+    row_metrics(dataset)  # what cannot score the table is an error
     return WrittenTable(
         name,
         file,

@@ -10,12 +10,12 @@ from typing import Any
 from kshot.core.errors import DataError, KshotError
 from kshot.datasets.rows.answers import ChosenForm, chosen_form
 from kshot.datasets.rows.cells import (
-    CUTS,
     MIN_OPTIONS,
     Listed,
     cuts_that_fit,
     from_columns,
     listed_value,
+    options_in,
     text_of,
 )
 from kshot.datasets.rows.columns import RowColumns
@@ -57,15 +57,11 @@ class RowReading:
     def _cut_options(self, value: Any) -> Listed:
         if not isinstance(value, (list, tuple, Mapping)) and not text_of(value).strip():
             raise DataError("there are no options")
-        listed = listed_value(value)
+        listed = options_in(value, self.cut)
         if listed is None:
-            text = text_of(value)
-            parts = CUTS[self.cut](text) if self.cut is not None else None
-            if parts is None:
-                others = f"in other rows, options are separated by {self.cut}" if self.cut else "options are not found"
-                hint = "Write a JSON list, or separate the options by |."
-                raise DataError(f"the options are one text ({text!r:.60}): {others}", hint=hint)
-            listed = Listed(parts)
+            others = f"in other rows, options are separated by {self.cut}" if self.cut else "options are not found"
+            hint = "Write a JSON list, or separate the options by |."
+            raise DataError(f"the options are one text ({text_of(value)!r:.60}): {others}", hint=hint)
         if len(listed.texts) < MIN_OPTIONS:
             raise DataError(f"there is {len(listed.texts)} option; a question needs two or more")
         empty = next((number for number, text in enumerate(listed.texts, 1) if not text.strip()), None)

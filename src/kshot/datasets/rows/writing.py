@@ -45,7 +45,8 @@ class WrittenTable:
         code = "\n".join(f"    {line}" if line else "" for line in body)
         more = ("ast" in (used := self._imports())) * "import ast\n" + ("json" in used) * "import json\n"
         letters = f"\n{_LETTERS_LINE}" if "LETTERS" in code else ""
-        helper = "from kshot.datasets.rows.cells import cut_by_letters\n" if "cut_by_letters" in code else ""
+        helpers = ", ".join(name for name in ("cut_by_letters", "options_in") if f"{name}(" in code)
+        helper = f"from kshot.datasets.rows.cells import {helpers}\n" if helpers else ""
         return (
             f'"""The rows of {self.place} as a dataset of kshot.\n\n'
             f"    kshot preview -d {self.file}:{self.name} --limit 3\n"
@@ -56,7 +57,7 @@ class WrittenTable:
         )
 
     def _imports(self) -> set[str]:
-        if not self.has_options or len(self.reading.columns.options) > 1:
+        if not self.has_options or len(self.reading.columns.options) > 1 or self._mixed():
             return set()
         texts = [value for value in self._cells(self.reading.columns.options[0]) if isinstance(value, str)]
         return {from_literal(text)[1] for text in texts if from_literal(text)[1]}
@@ -110,11 +111,19 @@ class WrittenTable:
             return
         cell = f"instance[{_quoted(names[0])}]"
         values = self._cells(names[0])
+        if self._mixed():
+            yield f"listed = options_in({cell}{f', {_quoted(self.reading.cut)}' if self.reading.cut else ''})"
+            yield "options = list(listed.texts)"
+            return
         literal = next((from_literal(value)[1] for value in values if isinstance(value, str)), "")
         if literal:
             yield f"listed = {'json.loads' if literal == 'json' else 'ast.literal_eval'}({cell})"
             cell, values = "listed", [from_literal(value)[0] if isinstance(value, str) else value for value in values]
         yield f"options = {self._of_cell(cell, values[0])}"
+
+    def _mixed(self) -> bool:
+        """Whether cells of one column list their options in several forms, which no single expression reads."""
+        return len({_form(value) for value in self._cells(self.reading.columns.options[0])}) > 1
 
     def _of_cell(self, cell: str, value: Any) -> str:
         if isinstance(value, Mapping):
@@ -165,9 +174,11 @@ class WrittenTable:
 
     def _label_index(self, text: str) -> str:
         names = self.reading.columns.options
+        if len(names) == 1 and self._mixed():
+            return f"[each.casefold() for each in listed.labels].index({text}.casefold())"
         if len(names) == 1:
             cell = f"instance[{_quoted(names[0])}]"
-            value = listed_value_form(self._cells(names[0])[0])
+            _, value = _form(self._cells(names[0])[0])
             labels = {"columns": f'{cell}["label"]', "keys": f"list({cell})"}.get(
                 value, f'[each["label"] for each in {cell}]'
             )
@@ -227,13 +238,19 @@ class WrittenTable:
         )
 
 
-def listed_value_form(value: Any) -> str:
-    """Return how a cell holds options with labels: ``columns`` (texts and labels), ``keys``, or ``objects``."""
+def _form(value: Any) -> tuple[str, str]:
+    """Return how a cell holds options: how its text writes them (``json``, ``ast``), and what that is.
+
+    It is ``columns`` (texts and labels), ``keys``, ``objects``, ``list``, or ``text``.
+    """
+    written = ""
     if isinstance(value, str):
-        value = from_literal(value)[0]
+        value, written = from_literal(value)
     if isinstance(value, Mapping):
-        return "columns" if isinstance(value.get("text"), list) else "keys"
-    return "objects"
+        return written, "columns" if isinstance(value.get("text"), list) else "keys"
+    if isinstance(value, (list, tuple)):
+        return written, "objects" if value and isinstance(value[0], Mapping) else "list"
+    return written, "text"
 
 
 def _quoted(value: Any) -> str:
