@@ -19,6 +19,7 @@ from kshot.core.watcher import PlannedTask
 from kshot.runs.results import result_rows
 from kshot.runs.task_run import start_sample
 from kshot.settings import Settings
+from kshot.studies.wrapped import WrappedSource
 
 MAX_SEED = 2**32 - 1
 
@@ -33,36 +34,14 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ExampleDraws(Source[Settings]):
+class ExampleDraws(WrappedSource):
     """Runs a source once for every seed of ``--retriever-seeds``, and reports the spread that the choice causes.
 
-    ``text`` is what the user wrote; ``whole`` is the source for the settings of the run, whose models and judges every
-    draw uses; ``drawn`` makes the source and the settings of one draw from those of the run and a seed.
+    Every draw uses the models and judges of ``whole``. ``drawn`` makes the source and the settings of one draw from
+    those of the run and a seed.
     """
 
-    text: str
-    whole: Source[Settings]
     drawn: Callable[[Settings, int], tuple[Source[Settings], Settings]]
-
-    @property
-    def label(self) -> str:
-        """The source as the user wrote it."""
-        return self.text
-
-    @property
-    def has_corpus(self) -> bool:
-        """Whether the tasks of the source have passages."""
-        return self.whole.has_corpus
-
-    @property
-    def models(self) -> Sequence[str]:
-        """The models that the source names."""
-        return self.whole.models
-
-    @property
-    def judges(self) -> Sequence[str]:
-        """The judges that the source names."""
-        return self.whole.judges
 
     def searches(self, settings: Settings) -> bool:
         """Whether search engines are evaluated on the source."""
@@ -75,10 +54,6 @@ class ExampleDraws(Source[Settings]):
     def reads(self, settings: Settings) -> Collection[str]:
         """Return the names of the options that change what the source or the study does."""
         return {"retriever_seeds", *self.whole.reads(settings)}
-
-    def announcements(self) -> Sequence[str]:
-        """Return what the source announces."""
-        return self.whole.announcements()
 
     def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
         """Return the packages that the source needs."""

@@ -7,73 +7,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from kshot.core.errors import UsageError
-from kshot.core.protocols import Model, Source
+from kshot.core.protocols import Model
 from kshot.core.records import ResultRow
 from kshot.core.specs import split_options
 from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import PlannedTask
 from kshot.settings import Settings
+from kshot.studies.wrapped import WrappedSource
 
 _OF_A_WHOLE_RUN = ("retriever_seeds", "chat_template", "judge", "method", "search", "rewrite")
 """Settings that all datasets of a run share: its models and the number of its tasks depend on them."""
 
 
 @dataclass(frozen=True, slots=True)
-class OwnSettings(Source[Settings]):
+class OwnSettings(WrappedSource):
     """A source with settings of its own. Its tasks keep their names.
 
-    ``text`` is what the user wrote; ``own`` returns the settings of the dataset from those of the run.
+    ``own`` returns the settings of the dataset from those of the run.
     """
 
-    text: str
-    whole: Source[Settings]
     own: Callable[[Settings], Settings]
-
-    @property
-    def label(self) -> str:
-        """The source as the user wrote it."""
-        return self.text
-
-    @property
-    def has_corpus(self) -> bool:
-        """Whether its tasks have passages."""
-        return self.whole.has_corpus
-
-    @property
-    def models(self) -> Sequence[str]:
-        """The models that the source names."""
-        return self.whole.models
-
-    @property
-    def model_names(self) -> Mapping[str, str]:
-        """What the results call these models."""
-        return self.whole.model_names
-
-    @property
-    def judges(self) -> Sequence[str]:
-        """The judges that the source names."""
-        return self.whole.judges
-
-    @property
-    def without_logprobs(self) -> str:
-        """What the user can do if a model gives no log-probabilities."""
-        return self.whole.without_logprobs
-
-    def wants_chat(self, model: Model) -> bool:
-        """Whether a model gets messages unless the user says otherwise."""
-        return self.whole.wants_chat(model)
 
     def data_names(self) -> Collection[str] | None:
         """Return the names that ``--data`` may have; the place of its own rows is among its settings."""
         return () if "data" in split_options(self.text)[1] else self.whole.data_names()
-
-    def announcements(self) -> Sequence[str]:
-        """Return what the source announces."""
-        return self.whole.announcements()
-
-    def close(self) -> None:
-        """End what runs beside kshot for it."""
-        self.whole.close()
 
     def searches(self, settings: Settings) -> bool:
         """Whether search engines are evaluated on it."""

@@ -19,6 +19,7 @@ from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import PlannedTask
 from kshot.runs.swept_rows import BASE, SWEEP
 from kshot.settings import Settings
+from kshot.studies.wrapped import WrappedSource
 
 _NUMBERED = ("instruction",)
 """Options whose values are too long for a name: there they have their number, from 1."""
@@ -44,65 +45,21 @@ class SweepPoint(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep(Source[Settings]):
+class Sweep(WrappedSource):
     """Evaluates a source at every point of a sweep; the names of its tasks end in the values.
 
-    ``text`` is what the user wrote. ``own`` are the options with several values that follow the name of the dataset;
-    they go before those of the run. ``placed`` returns the settings at one point, ``made`` the source for them.
+    ``whole`` is the source at the first point: what it says of models and judges holds for all points. ``own`` are the
+    options with several values that follow the name of the dataset; they go before those of the run. ``placed`` returns
+    the settings at one point, ``made`` the source for them.
     """
 
-    text: str
     own: SweptValues
     placed: Callable[[Settings, _Values], SweepPlace]
     made: Callable[[Settings], Source[Settings]]
-    whole: Source[Settings]
-    """The source at the first point: what it says of models and judges holds for all points."""
     _sources: dict[_Key, Source[Settings]] = field(default_factory=dict, compare=False, repr=False)
     """The sources by the values that made them; those of configs have processes that are ended once."""
     _points: dict[_Key, SweepPoint] = field(default_factory=dict, compare=False, repr=False)
     """The points by the values that matter, as they were compiled last."""
-
-    @property
-    def label(self) -> str:
-        """The source as the user wrote it."""
-        return self.text
-
-    @property
-    def has_corpus(self) -> bool:
-        """Whether the tasks of the source have passages."""
-        return self.whole.has_corpus
-
-    @property
-    def models(self) -> Sequence[str]:
-        """The models that the source names."""
-        return self.whole.models
-
-    @property
-    def model_names(self) -> Mapping[str, str]:
-        """What the results call these models."""
-        return self.whole.model_names
-
-    @property
-    def judges(self) -> Sequence[str]:
-        """The judges that the source names."""
-        return self.whole.judges
-
-    @property
-    def without_logprobs(self) -> str:
-        """What the user can do if a model gives no log-probabilities."""
-        return self.whole.without_logprobs
-
-    def wants_chat(self, model: Model) -> bool:
-        """Whether a model gets messages unless the user says otherwise."""
-        return self.whole.wants_chat(model)
-
-    def data_names(self) -> Collection[str] | None:
-        """Return the names that ``--data`` may have."""
-        return self.whole.data_names()
-
-    def announcements(self) -> Sequence[str]:
-        """Return what the source announces."""
-        return self.whole.announcements()
 
     def searches(self, settings: Settings) -> bool:
         """Whether search engines are evaluated on the source."""

@@ -60,7 +60,7 @@ def sweep_of(spec: Any, settings: Settings, source_of: Callable[[Any, Settings],
 
     first = placed(settings, {name: values[0] for name, values in swept.items()})
     whole = source_of(base, first.settings)
-    return Sweep(spec if isinstance(spec, str) else whole.label, own, placed, lambda at: source_of(base, at), whole)
+    return Sweep(spec if isinstance(spec, str) else whole.label, whole, own, placed, lambda at: source_of(base, at))
 
 
 def _read(several: Mapping[str, Sequence[str]], where: str) -> SweptValues:
