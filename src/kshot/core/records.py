@@ -47,14 +47,12 @@ def plain(messages: Sequence[Message]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model reads: text, or messages for a chat model (then ``text`` is the conversation as plain text).
-
-    ``opened``: the last message, which is the assistant's, begins the reply: the model goes on after it.
-    """
+    """What a model reads: text, or messages for a chat model (then ``text`` is the conversation as plain text)."""
 
     text: str = ""
     messages: tuple[Message, ...] = ()
     opened: bool = False
+    """Whether the last message, which is the assistant's, begins the reply: the model goes on after it."""
 
     def __post_init__(self) -> None:
         """Fill in the plain text of a conversation."""
