@@ -95,6 +95,24 @@ def test_the_number_of_examples(tasks):
     assert prompts(CHOICE, limit=1, num_shots=2)[0].count("Question: ") == 1  # a file that says 0 keeps it
 
 
+def test_a_file_that_says_0_is_no_point_of_a_curve(tasks, capsys):
+    path = tasks / "planets_choice.yaml"
+    (tasks / "none.yaml").write_text(
+        path.read_text().replace("task: planets_choice", "task: none") + "num_fewshot: 0\n"
+    )
+    result = package.evaluate("embedded", ["lmeval:none", CHOICE], lmeval_root="tasks", num_shots=[0, 2], limit=1)
+    assert [row["task"] for row in result.results if row["metric"] == "acc"] == [
+        "none", "planets_choice,num_shots=0", "planets_choice,num_shots=2"
+    ]  # fmt: skip
+    run = ("run", "-m", "embedded", "-d", "lmeval:none", "--lmeval-root", "tasks", "--limit", "1", "--out", "run")
+    told = kshot(capsys, *run, "-k", "2")
+    assert told.code == 0
+    assert "none: its file says num_fewshot 0, which stays, as in lm-eval" in told.err
+    swept = kshot(capsys, *run, "-k", "1,2")
+    assert swept.code == 2
+    assert "--num-shots has several values (1, 2), and it has no effect on lmeval:none" in swept.err
+
+
 def test_a_limit_does_not_change_the_examples(tasks):
     assert prompts(CHOICE, limit=2) == prompts(CHOICE)[:2]
 

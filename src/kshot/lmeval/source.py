@@ -35,6 +35,7 @@ PREFIX = "lmeval:"
 _PURPOSE = "a task file of lm-eval"
 _NO_EFFECT = ("instruction", "evaluation_set", "example_set", "retriever", "max_example_tokens", "sample_num")
 """Options of the run that a task file decides itself."""
+_SHOTS = ("num_shots", "num_fewshot")
 _OF_A_WHOLE_RUN = ("retriever_seeds", *_NO_EFFECT)
 LMEVAL_OPTIONS = tuple(name for name in LmevalSettings.declared() if name not in _OF_A_WHOLE_RUN)
 """The settings that may follow the name."""
@@ -98,7 +99,8 @@ class LmevalSource(Source[LmevalSettings]):
     def reads(self, settings: LmevalSettings) -> Collection[str]:
         """Return the names of the options of the run that change what it does; its own options go before them."""
         del settings  # they are the same for every task file
-        return settings_names(LmevalSettings) - set(_NO_EFFECT) - {"retriever_seeds"} - set(self._spec.options)
+        fixed = _SHOTS if all(map(_shows_no_examples, self.leaves)) else ()
+        return settings_names(LmevalSettings).difference(_NO_EFFECT, ("retriever_seeds",), self._spec.options, fixed)
 
     def data_names(self) -> Collection[str] | None:
         """Return the names under which ``--data`` finds its tasks: their own, those of groups, and their datasets."""
@@ -173,13 +175,12 @@ class LmevalSource(Source[LmevalSettings]):
         if key not in self._made and self._kept + len(documents.docs) <= _MAX_KEPT_DOCUMENTS:
             self._made[key] = made
             self._kept += len(documents.docs)
-        facts = {
-            **file_facts(config),
-            "num_fewshot": shots_of(config, given_shots(settings)),
-            "split": documents.splits.evaluated_split,
-        }
+        shots = shots_of(config, given_shots(settings))
+        facts = {**file_facts(config), "num_fewshot": shots, "split": documents.splits.evaluated_split}
         name = f"{leaf.name}{self.options}"
-        return compiled(config, functions, documents, requests, settings, name=name, facts=facts)
+        kept = [f"{name}: its file says num_fewshot 0, which stays, as in lm-eval"] if given_shots(settings) else []
+        notes = kept if config.num_fewshot == 0 else []
+        return compiled(config, functions, documents, requests, settings, name=name, notes=notes, facts=facts)
 
     def _prepared(self, leaf: Leaf, settings: LmevalSettings, functions: Functions) -> _Prepared:
         """Make the documents of a task from its rows, and the requests for them."""
@@ -238,6 +239,14 @@ def _runs_code(leaf: Leaf) -> bool:
     """Whether a task has functions; one that cannot be read has none, and its fault is told where it is needed."""
     try:
         return has_functions(leaf.config)
+    except KshotError:
+        return False
+
+
+def _shows_no_examples(leaf: Leaf) -> bool:
+    """Whether the file of a task says 0, which no option changes; one that cannot be read is told of later."""
+    try:
+        return leaf.config.num_fewshot == 0
     except KshotError:
         return False
 
