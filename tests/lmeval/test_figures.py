@@ -39,6 +39,15 @@ def test_values_of_a_function_are_shares_only_if_all_of_them_can_be():
     assert (known.scale, known.bounds) == (1.0, None)
 
 
+@pytest.mark.parametrize(
+    ("metric", "values", "binary"), [("acc", [1, 0.0], True), ("acc", [1, 0.5], False), ("f1", [1.0, 0.0], False)]
+)
+def test_only_what_is_right_or_wrong_is_binary(tmp_path, metric, values, binary):
+    found = made(tmp_path, "mean", metric, by_function=True)
+    scored(found, values)
+    assert (found.binary, found.bounds) == (binary, (0.0, 100.0))
+
+
 def test_documents_without_a_value_take_no_part():
     some = MeanFigure("m", higher_is_better=True, share=False)
     values = scored(some, [3.0, NO_VALUE, 5.0])

@@ -17,6 +17,8 @@ from kshot.metrics.kept_values import kept_value
 
 SHARES = frozenset({"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "acc_all", "exact_match", "f1"})
 """The metrics of lm-eval whose values are shares, 0 to 1."""
+RIGHT_OR_WRONG = SHARES - {"f1"}
+"""Those whose values are 0 or 1."""
 
 
 class BrierFigure(MeanFigure):
@@ -65,7 +67,8 @@ def figure_of(config: TaskConfig, functions: Functions, spec: FigureSpec) -> Doc
             return WholeFigure(name, compute, higher_is_better=better, ahead=True, share=is_share)
         case "mean" | "nanmean" as rule:
             share = None if is_share and spec.by_function else is_share
-            return MeanFigure(name, higher_is_better=better, share=share, skip_nan=rule == "nanmean")
+            binary = spec.metric in RIGHT_OR_WRONG
+            return MeanFigure(name, higher_is_better=better, share=share, binary=binary, skip_nan=rule == "nanmean")
         case "brier_score":
             return BrierFigure(name, higher_is_better=better)
         case "bypass":

@@ -47,24 +47,28 @@ class DocumentFigure(Metric):
 class MeanFigure(DocumentFigure):
     """The mean of numbers. ``share``: they are 0 to 1 and shown as percentages; None: if all of them are.
 
-    ``skip_nan``: a document whose value is not a number has none.
+    ``binary``: a share is 0 or 1, unless a value between them is seen. ``skip_nan``: a document whose value is not a
+    number has none.
     """
 
-    def __init__(self, name: str, *, higher_is_better: bool, share: bool | None, skip_nan: bool = False) -> None:
+    def __init__(
+        self, name: str, *, higher_is_better: bool, share: bool | None, binary: bool = False, skip_nan: bool = False
+    ) -> None:
         super().__init__(name, higher_is_better=higher_is_better)
-        self._share, self._partial, self._skip_nan = share, skip_nan, skip_nan
-        self._set_scale(share=bool(share))
+        self._share, self._binary, self._partial, self._skip_nan = share, binary, skip_nan, skip_nan
+        self._set_scale(share=bool(share), binary=binary)
 
-    def _set_scale(self, *, share: bool) -> None:
+    def _set_scale(self, *, share: bool, binary: bool) -> None:
         self.scale, self.bounds = (100.0, PERCENT) if share else (1.0, None)
-        self.binary = share
+        self.binary = share and binary
 
     def fit(self, values: Sequence[Any]) -> None:
         """See whether the values are shares, and whether all documents have one."""
         told = [_number(value, self.name) for value in values if not isinstance(value, Absent)]
         self._partial = self._skip_nan or 0 < len(told) < len(values)
-        if self._share is None:
-            self._set_scale(share=all(0 <= value <= 1 for value in told if not math.isnan(value)))
+        numbers = [value for value in told if not math.isnan(value)]
+        share = all(0 <= value <= 1 for value in numbers) if self._share is None else self._share
+        self._set_scale(share=share, binary=self._binary and all(value in (0, 1) for value in numbers))
 
     @property
     def aggregates(self) -> Mapping[str, str]:
