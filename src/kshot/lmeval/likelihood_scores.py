@@ -10,13 +10,13 @@ import numpy as np
 
 from kshot.core.errors import DataError
 from kshot.core.records import Absent
+from kshot.lmeval.metrics import MUTUAL_INFO
 
 Values: TypeAlias = dict[str, Any]
 """The values of one document, by metric."""
 
 NO_OPTION = -100
 """The gold where the target names none of the options: the document counts as wrong, as in lm-eval."""
-MUTUAL_INFO = "acc_mutual_info"
 UNKNOWN_GREEDY = Absent("it is not known which tokens are the likeliest")
 """The value where a server does not say whether a text is the greedy one."""
 

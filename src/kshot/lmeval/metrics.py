@@ -14,11 +14,13 @@ from kshot.core.records import Failed
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.pattern_process import PATTERN_PROCESS
 
+MUTUAL_INFO = "acc_mutual_info"
+"""The metric that also asks for each choice without a context."""
 KNOWN: Mapping[str, tuple[str, bool]] = {
     "acc": ("mean", True),
     "acc_norm": ("mean", True),
     "acc_bytes": ("mean", True),
-    "acc_mutual_info": ("mean", True),
+    MUTUAL_INFO: ("mean", True),
     "acc_all": ("mean", True),
     "exact_match": ("mean", True),
     "likelihood": ("mean", True),

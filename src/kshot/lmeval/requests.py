@@ -11,14 +11,13 @@ from kshot.lmeval.context import ContextMessage, Delimiters, chat_turns, joined,
 from kshot.lmeval.documents import Documents
 from kshot.lmeval.examples import examples_before
 from kshot.lmeval.files import TaskConfig
+from kshot.lmeval.metrics import MUTUAL_INFO
 
 RequestForm: TypeAlias = dict[str, Any]
 """One request: ``type``, ``context`` and what the type needs."""
 ChatTemplate: TypeAlias = Callable[[list[dict[str, str]], bool], str]
 """Writes turns (``role``, ``content``) as a model reads them; True: it ends with the head of an assistant's turn."""
 _TOKEN_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-MUTUAL_INFORMATION = "acc_mutual_info"
-"""The metric that also asks for each choice without a context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ def _choice_requests(
 
 
 def _asks_choices_alone(config: TaskConfig) -> bool:
-    return any(each.get("metric") == MUTUAL_INFORMATION for each in config.metric_list or ())
+    return any(each.get("metric") == MUTUAL_INFO for each in config.metric_list or ())
 
 
 def target_delimiter(config: TaskConfig, *, chat: bool) -> str:

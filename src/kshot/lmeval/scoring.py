@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from kshot.core.errors import DataError
 from kshot.core.records import Failed
@@ -12,12 +12,9 @@ from kshot.lmeval.aggregation import aggregated
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.functions import FunctionFault, Functions
 from kshot.lmeval.generated_scores import generated_values
-from kshot.lmeval.likelihood_scores import choice_values, likelihood_values, rolling_values
+from kshot.lmeval.likelihood_scores import Values, choice_values, likelihood_values, rolling_values
 from kshot.lmeval.metrics import TaskMetric, task_metrics
 from kshot.lmeval.pipelines import Pipeline, filtered, pipelines
-
-Values: TypeAlias = dict[str, Any]
-"""The values of one document, by metric."""
 
 
 class ScoredDocuments(Protocol):
