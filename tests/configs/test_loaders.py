@@ -122,6 +122,14 @@ def test_a_folder_of_final_rows(case, tmp_path):
     assert found == rows or _repeated(case, found, rows)
 
 
+def test_a_label_of_the_user_s_own_stays(tmp_path):
+    (case,) = [case for case in CASES if case.loader == "CrowspairsDatasetCN"]
+    rows = [{**row, "label": "B"} for row in asked_rows(case)]  # the loader writes A
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    entry = made(case, ["sent_more", "sent_less"], "label")
+    assert plain(splits_of(entry, {"made-up": str(tmp_path / "rows.jsonl")})) == rows
+
+
 def test_ids_lie_below_the_data_folder():
     assert local_path("opencompass/gsm8k") == "data/gsm8k"
     assert local_path("./data/gsm8k") == "./data/gsm8k"

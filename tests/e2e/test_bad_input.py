@@ -213,7 +213,10 @@ OPTIONS = {
     "not a number": (["run", "-m", "x", "-d", "y", "-k", "many"], "argument -k/--num-shots: invalid int value"),
     "negative shots": (["run", "-m", "x", "-d", "y", "-k", "-1"], "--num-shots is -1; it must be 0 or more"),
     "zero limit": (["run", "-m", "x", "-d", "y", "--limit", "0"], "--limit is 0; it must be 1 or more"),
-    "unknown ranking": (["run", "-m", "x", "-d", "y", "--ranking-type", "best"], "--ranking-type is 'best'; it must be"),
+    "unknown ranking": (
+        ["run", "-m", "x", "-d", "y", "--ranking-type", "best"],
+        "--ranking-type is 'best'; it must be",
+    ),
     "top-p": (["run", "-m", "x", "-d", "y", "--top-p", "1.5"], "--top-p is 1.5"),
     "pass@0": (["run", "-m", "x", "-d", "y", "--pass-at-k", "0"], "--pass-at-k is 0; it must be 1 or more"),
     "no run to score": (["score", "nowhere"], "nowhere: this is not a run folder"),

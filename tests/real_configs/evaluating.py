@@ -142,13 +142,19 @@ def _scores(entries: list[dict[str, Any]], said: Any) -> list[dict[str, Any]]:
 def _against(ours: dict[str, float], entry: dict[str, Any]) -> str:
     """How our figures stand to the home's, where both have the same replies."""
     home = entry.get("figures")
-    if not home or entry["inferencer"] not in GENERATED:
+    if not home or entry["inferencer"] not in GENERATED or _same_prompts(entry):
         return ""
     for name, value in home.items():
         if name in ours and not math.isclose(ours[name], value, rel_tol=NEAR, abs_tol=NEAR):
             return f"{name} is {ours[name]}, not {value}"
     shared = set(home) & set(ours)
     return "equal" if shared else f"named {sorted(ours)[:4]}, not {sorted(home)[:4]}"
+
+
+def _same_prompts(entry: dict[str, Any]) -> bool:
+    """Whether the home gives rows the same prompt: the model cannot know which reply is meant."""
+    prompts = entry.get("text")
+    return isinstance(prompts, list) and len({json.dumps(each) for each in prompts}) < len(prompts)
 
 
 def reason(error: str) -> str:

@@ -1,9 +1,11 @@
 """BM25 agrees with a plain sum over words, and ties go to the lower number."""
 
 import math
+import shutil
 import sys
 from collections import Counter
 
+import nltk
 import numpy as np
 import pytest
 
@@ -109,6 +111,23 @@ def test_compat_counts_the_words_of_nltk():
     found = BM25Retriever(dataset(docs, [["dog."], ["Cat"], ["cat"]]), strict=False).retrieve()
     assert found == [[0], [0], [1]]  # of the first query, only the full stop is a word of a row
     assert nltk_words("Dr. Who isn't here. He left.") == ["Dr.", "Who", "is", "n't", "here", ".", "He", "left", "."]
+
+
+@pytest.mark.needs("llama-index-core")
+def test_rules_that_were_installed_by_hard_links_are_read(monkeypatch, tmp_path):
+    (carried,) = words_of_nltk._carried_folders()
+    linked = tmp_path / "linked"
+    shutil.copytree(carried / words_of_nltk._PUNKT, linked / words_of_nltk._PUNKT)
+    for path in (linked / words_of_nltk._PUNKT).iterdir():
+        (tmp_path / f"cache-{path.name}").hardlink_to(path)
+    monkeypatch.setattr(nltk.data, "path", [])
+    monkeypatch.setattr(words_of_nltk, "_carried_folders", lambda: [linked])
+    nltk.tokenize._get_punkt_tokenizer.cache_clear()
+    words_of_nltk._has_rules.cache_clear()
+    try:
+        assert nltk_words("Dr. Who left.") == ["Dr.", "Who", "left", "."]
+    finally:
+        words_of_nltk._has_rules.cache_clear()
 
 
 def test_compat_shows_all_rows_where_there_are_fewer():

@@ -9,7 +9,9 @@ other examples.
 from __future__ import annotations
 
 import importlib.util
-from functools import lru_cache
+import shutil
+import tempfile
+from functools import cache, lru_cache
 from pathlib import Path
 
 from kshot.core.errors import BackendError
@@ -44,7 +46,7 @@ def _has_rules() -> bool:
 
     for folder in (None, *_carried_folders()):
         if folder is not None:
-            nltk.data.path.append(folder)  # NLTK reads no file outside the folders of its list
+            nltk.data.path.append(_without_hard_links(folder))  # NLTK reads no file outside the folders of its list
         try:
             nltk.data.find(_PUNKT)
         except LookupError:
@@ -53,8 +55,24 @@ def _has_rules() -> bool:
     return False
 
 
-def _carried_folders() -> list[str]:
+def _carried_folders() -> list[Path]:
     """Return where the carrier's data for NLTK would be; nothing of it is imported."""
     found = importlib.util.find_spec(_CARRIER_MODULE)
     folders = (found and found.submodule_search_locations) or ()
-    return [str(Path(folder) / "core" / "_static" / "nltk_cache") for folder in folders]
+    return [Path(folder) / "core" / "_static" / "nltk_cache" for folder in folders]
+
+
+def _without_hard_links(folder: Path) -> str:
+    """Return a folder whose files NLTK reads: it refuses those with several names, as uv and conda install packages."""
+    rules = folder / _PUNKT
+    if not any(path.stat().st_nlink > 1 for path in rules.glob("*") if path.is_file()):
+        return str(folder)
+    copied = Path(tempfile.mkdtemp(dir=_copies().name))
+    shutil.copytree(rules, copied / _PUNKT, dirs_exist_ok=True)
+    return str(copied)
+
+
+@cache
+def _copies() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that is removed when this process ends."""
+    return tempfile.TemporaryDirectory(prefix="kshot-nltk-")

@@ -70,8 +70,12 @@ def _truthful_row(row: Row) -> Row:
     return {**_without(row, *names), "reference": reference}
 
 
+def _chinese_pair(row: Row) -> Row:
+    return {**row, "label": "A"}
+
+
 def _chinese_pairs(place: DataPlace) -> Splits:
-    return {"test": place.json_lines(place.only_file(), lambda row: {**row, "label": "A"})}
+    return {"test": place.json_lines(place.only_file(), _chinese_pair)}
 
 
 def _chinese_commonsense_row(row: Row) -> Row:
@@ -183,7 +187,7 @@ LOADERS = {
     "IWSLT2017Dataset": _copy("iwslt2017", _translation_row),
     "CrowspairsDataset": _copy("crows_pairs", lambda row: {**row, "label": 0}),
     "CrowspairsDatasetV2": _copy("crows_pairs", lambda row: {**row, "label": "A"}),
-    "CrowspairsDatasetCN": Loader(_chinese_pairs),
+    "CrowspairsDatasetCN": Loader(_chinese_pairs, _chinese_pair),
     "CommonsenseQADataset_CN": Loader(_chinese_commonsense, _chinese_commonsense_row),
     "WinogradDataset": _copy("winograd_wsc", _winograd_row),
     "wnliDataset": _copy("glue", _wnli_row),
