@@ -113,6 +113,18 @@ def test_a_file_that_says_0_is_no_point_of_a_curve(tasks, capsys):
     assert "--num-shots has several values (1, 2), and it has no effect on lmeval:none" in swept.err
 
 
+def test_a_group_has_figures_at_each_value_of_a_sweep(tasks):
+    found = package.evaluate("embedded", "lmeval:planets", lmeval_root="tasks", num_shots=[0, 2]).results
+    groups = [row for row in found if row.get("average") == "group"]
+    assert [(row["task"], row["metric"], row["swept"], row["sweep"], row["tasks"]) for row in groups] == [
+        (f"planets,num_shots={k}", metric, "planets", {"num_shots": k}, [f"{task},num_shots={k}"])
+        for k in (0, 2)
+        for metric, task in (("acc", "planets_choice"), ("exact_match", "planets_write"))
+    ]
+    by_name = {(row["task"], row["metric"]): row["value"] for row in found}
+    assert by_name["planets,num_shots=2", "acc"] == by_name["planets_choice,num_shots=2", "acc"]
+
+
 def test_a_limit_does_not_change_the_examples(tasks):
     assert prompts(CHOICE, limit=2) == prompts(CHOICE)[:2]
 
@@ -310,7 +322,7 @@ def test_check_says_what_would_run(tasks, capsys):
     assert done.code == 1
     assert found["planets_choice"] | {"config": ""} == {
         "config": "", "entry": "planets_choice", "prompts": "compares choices, 2 examples", "data": "6 documents",
-        "evaluation": "acc, acc_norm", "judge": "", "missing": [],
+        "evaluation": "acc, acc_norm", "judge": "", "missing": [], "notes": [],
     }  # fmt: skip
     assert found["broken"]["data"] == "hub: org/rows"
     assert "utils.gone" in found["broken"]["missing"][0]

@@ -236,6 +236,23 @@ def test_a_config_sweeps_the_retriever_of_the_user(tmp_path):
     assert counts == {f"race-middle,num_shots={k}": k for k in (0, 1, 3)}
 
 
+def test_entries_of_a_config_have_an_average_at_each_value(tmp_path):
+    rows = [{**dict.fromkeys(("article", "question", *"ABCD"), f"text {at}"), "answer": "A"} for at in range(4)]
+    for split in ("test", "validation"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "race.py").write_text(RACE)
+    data = [f"race-{level}={tmp_path}" for level in ("middle", "high")]
+    result = kshot.evaluate(
+        lambda prompt: "A", str(tmp_path / "race.py"), data=data, num_shots=[0, 1], retriever="random"
+    )
+    averages = [(row["task"], row["swept"], row["tasks"]) for row in result.results if "tasks" in row]
+    assert averages == [
+        (f"race_datasets,num_shots={k}[Macro Average]", "race_datasets[Macro Average]",
+         [f"race-{level},num_shots={k}" for level in ("middle", "high")])
+        for k in (0, 1)
+    ]  # fmt: skip
+
+
 TASK_FILE = """
 task: things
 dataset_path: json

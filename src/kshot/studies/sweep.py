@@ -123,14 +123,17 @@ class Sweep(WrappedSource):
         return [task for point, tasks in sorted(found, key=lambda each: order[each[0].suffix]) for task in tasks]
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
-        """Return the figures over several tasks of each point."""
+        """Return the figures over several tasks of each point; the source knows its tasks by their own names."""
         groups: dict[_Key, list[TaskResult]] = {}
         for result in results:
             groups.setdefault(_key(result.task.labels.get(SWEEP, {})), []).append(result)
         for key, found in groups.items():
             point = self._points[key]
-            for row in point.source.totals(found):
-                yield row_at(point, row, found)
+            own = [
+                replace(each, task=replace(each.task, name=each.task.labels.get(BASE, each.task.name)))
+                for each in found
+            ]
+            yield from (row_at(point, row, own) for row in point.source.totals(own))
 
     def points(self, settings: Settings) -> list[SweepPoint]:
         """Return the points that differ, in the order of the values; the last option changes fastest."""
@@ -176,11 +179,12 @@ def row_at(point: SweepPoint, row: ResultRow, results: Sequence[TaskResult]) -> 
     task, suffix = str(row["task"]), point.suffix
     labels = {BASE: task.replace(suffix, "", 1), SWEEP: dict(point.values)}
     if suffix not in task:
-        over = [row.get("dataset"), *(result.task.labels[BASE] for result in results)]
+        over = [row.get("dataset"), *(result.task.name for result in results)]
         head = max((str(name) for name in over if name and task.startswith(str(name))), key=len, default=task)
         task = f"{head}{suffix}{task[len(head) :]}"
     dataset = {"dataset": f"{row['dataset']}{suffix}"} if "dataset" in row else {}
-    return {**row, "task": task, **dataset, **labels}
+    parts = {"tasks": [f"{name}{suffix}" for name in row["tasks"]]} if "tasks" in row else {}
+    return {**row, "task": task, **dataset, **parts, **labels}
 
 
 def _planned_at(point: SweepPoint, task: PlannedTask) -> PlannedTask:
