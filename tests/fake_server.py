@@ -54,9 +54,7 @@ class FakeServer:
 
     def __enter__(self):
         self._loop = asyncio.new_event_loop()
-        self._server = self._loop.run_until_complete(
-            asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=1000)
-        )
+        self._loop.run_until_complete(self._listen(0))
         self.port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -68,6 +66,23 @@ class FakeServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(60)
         self._loop.close()
+
+    async def _listen(self, port):
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", port, backlog=1000)
+
+    def die(self):
+        """Close the port and drop every connection; call this in an answer, which is then never sent."""
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def revive(self):
+        """Listen at the same port again; any thread may call this."""
+        asyncio.run_coroutine_threadsafe(self._listen(self.port), self._loop)
+
+    def call_soon(self, callback):
+        """Call something in the server's own thread, such as setting an event for which an answer waits."""
+        self._loop.call_soon_threadsafe(callback)
 
     async def _end(self):
         self._server.close()

@@ -78,9 +78,14 @@ def clone(folder):
 
 @pytest.fixture
 def local():
-    """The server that the docs call localhost:8000, wherever it is."""
-    with FakeServer(lambda call: chat("[[7]]") if call.body["model"] == "judge" else echo(call)) as server:
-        yield lambda text: text.replace("http://localhost:8000", server.url)
+    """The servers that the docs call localhost:8000 and localhost:8001, wherever they are."""
+    with (
+        FakeServer(lambda call: chat("[[7]]") if call.body["model"] == "judge" else echo(call)) as server,
+        FakeServer(echo) as second,
+    ):
+        yield lambda text: text.replace("http://localhost:8000", server.url).replace(
+            "http://localhost:8001", second.url
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -251,8 +251,8 @@ class EvaluateOptions(TypedDict, total=False):
     read: int | None
     """Number of passages that the model reads with --method rag (default: 5)."""
 
-    base_url: str | None
-    """Address of the server, such as http://localhost:8000/v1."""
+    base_url: str | list[str] | tuple[str, ...] | None
+    """Address of the server, such as http://localhost:8000/v1; several serve the model side by side (repeatable)."""
 
     api_key_env: str | None
     """Environment variable that holds the server's key (default: OPENAI_API_KEY and ANTHROPIC_API_KEY, which go to
@@ -266,7 +266,7 @@ class EvaluateOptions(TypedDict, total=False):
     (repeatable)."""
 
     max_concurrency: int | None
-    """Maximum number of requests at one time (default: 64)."""
+    """Maximum number of requests at one time, at each server (default: 64)."""
 
     rpm: int | None
     """Maximum number of requests in any minute."""
@@ -289,7 +289,7 @@ class EvaluateOptions(TypedDict, total=False):
     price_out: float | None
     """USD per million tokens written."""
 
-    judge_base_url: str | None
+    judge_base_url: str | list[str] | tuple[str, ...] | None
     """As --base-url, for the judge."""
 
     judge_api_key_env: str | None
@@ -307,7 +307,7 @@ class EvaluateOptions(TypedDict, total=False):
     judge_price_out: float | None
     """As --price-out, for the judge."""
 
-    rewrite_base_url: str | None
+    rewrite_base_url: str | list[str] | tuple[str, ...] | None
     """As --base-url, for the rewriter."""
 
     rewrite_api_key_env: str | None

@@ -171,15 +171,13 @@ def _without_other_account(spec: Spec, options: Mapping[str, Any]) -> dict[str, 
 
     What a spec must not hold, because it is written to disk, is refused before anything can show the spec.
     """
-    from kshot.backends.server.address import normalised_url, own_url
+    from kshot.backends.server.address import normalised_urls, own_urls
     from kshot.backends.server.keys import check_spec_headers
 
     if "header" in spec.options and spec.file is None:
         check_spec_headers(spec.options["header"], spec.name)
-    url = own_url(spec)
-    if url is not None:
-        normalised_url(url)
-    other = ("api_key_env", "header") if url is not None and "base_url" in options else ()
+    urls = normalised_urls(own_urls(spec))
+    other = ("api_key_env", "header") if urls and "base_url" in options else ()
     return {name: value for name, value in options.items() if name not in other}
 
 

@@ -63,7 +63,7 @@ def _earlier_identity(settings: Options) -> dict[str, Any] | None:
         name: declared[name].earlier_default if value is None else value for name, value in settings.values().items()
     }
     return {
-        name: list(value) if isinstance(value, tuple) else value
+        name: declared[name].identifying(value) if name in declared else value
         for name in _EARLIER_OPTIONS
         if (value := values.get(name)) is not None or name not in _ABSENT_IF_UNSET
     }

@@ -25,6 +25,7 @@ class OptionField:
     ``identity=False``: it cannot change a result. ``secret``: its value may hold a key, and is never shown or written.
     ``earlier_default``: what an unset value was called before the default became None; in identities it is unset, too.
     ``sweeps``: it may have several values, and each is evaluated. See ``Options.sweep``.
+    ``first_counts``: of several values only the first is part of the identity, as if it were the only one.
     """
 
     default: Any
@@ -43,10 +44,17 @@ class OptionField:
     secret: bool = False
     earlier_default: Any = None
     sweeps: bool = False
+    first_counts: bool = False
 
     def is_unset(self, value: Any) -> bool:
         """Whether a value is the default, or what the default was called earlier."""
         return bool(value == self.default or (self.earlier_default is not None and value == self.earlier_default))
+
+    def identifying(self, value: Any) -> Any:
+        """Return what a value adds to the identity of a run, as a plain JSON value."""
+        if self.first_counts and isinstance(value, tuple):
+            return value[0] if value else None
+        return list(value) if isinstance(value, tuple) else value
 
     @property
     def several(self) -> bool:
@@ -148,7 +156,7 @@ class Options:
         """
         declared = self.declared()
         return {
-            name: list(value) if isinstance(value, tuple) else value
+            name: declared[name].identifying(value)
             for name, value in self.changed().items()
             if declared[name].identity and not declared[name].is_unset(value)
         }

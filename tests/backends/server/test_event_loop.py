@@ -104,7 +104,7 @@ def test_a_server_that_is_collected_is_closed():
     with FakeServer(echo) as server:
         backend = connect(server)
         ask_all(backend, chat_requests(3))
-        connection, (thread,) = backend._connection, loop_threads()
+        connection, (thread,) = backend._group, loop_threads()
         collected = weakref.ref(backend)
         del backend
         gc.collect()
@@ -149,7 +149,7 @@ def test_a_closed_server_can_be_asked_again():
             assert isinstance(ask_all(backend, chat_requests(1))[0], Generated)
             backend.close()
             assert not loop_threads()
-            assert backend._connection.closed
+            assert backend._group.closed
         backend.close()  # closing it again changes nothing
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from kshot.backends import open_model
 from kshot.backends.server.accounts import check_accounts
-from kshot.backends.server.address import model_and_url, proxy_for
+from kshot.backends.server.address import model_and_urls, proxy_for
 from kshot.backends.server.anthropic import ANTHROPIC
-from kshot.backends.server.connection import _shared_rate_limiter
 from kshot.backends.server.keys import account_for
 from kshot.backends.server.openai import OPENAI
 from kshot.backends.server.rate_limiter import RequestLimits
+from kshot.backends.server.server_group import shared_rate_limiter
 from kshot.core.errors import BackendError, KshotError, UsageError
 from kshot.core.records import Generate, Message, Prompt
 from kshot.settings import settings_from
@@ -108,23 +108,23 @@ def test_a_model_with_an_address_of_its_own_gets_no_key_of_another_server():
 
 
 def test_an_account_is_shared_with_its_address_or_not_at_all():
-    account = {"base_url": "http://a", "api_key_env": "FIRST_KEY", "header": ("X-Team=a",)}
+    account = {"base_url": ("http://a",), "api_key_env": "FIRST_KEY", "header": ("X-Team=a",)}
     run = settings_from(account | {"request_option": "x=1", "rpm": 5})
     assert run.server_options("judge") == account | {"rpm": 5}
     own = settings_from(account | {"judge_base_url": "http://b"})
-    assert own.server_options("judge") == {"base_url": "http://b"}
+    assert own.server_options("judge") == {"base_url": ("http://b",)}
     own = settings_from(account | {"judge_api_key_env": "SECOND_KEY"})
-    assert own.server_options("judge") == {"base_url": "http://a", "api_key_env": "SECOND_KEY"}
+    assert own.server_options("judge") == {"base_url": ("http://a",), "api_key_env": "SECOND_KEY"}
     assert own.server_options("rewriter") == account
     no_address = settings_from({"api_key_env": "FIRST_KEY", "header": ("X-Team=a",)})
     assert no_address.server_options("judge") == {}
     rewriter = settings_from({"rewrite_base_url": "http://b", "rewrite_request_option": "x=1", "rewrite_price_in": 1})
-    assert rewriter.server_options("rewriter") == {"base_url": "http://b", "request_option": ("x=1",)}
+    assert rewriter.server_options("rewriter") == {"base_url": ("http://b",), "request_option": ("x=1",)}
     assert rewriter.server_options("judge") == rewriter.server_options() == {}
 
 
 def test_an_address_in_a_models_name_leaves_the_account_of_another_address_behind():
-    account = {"base_url": "http://a", "api_key_env": "FIRST_KEY", "header": ("X-Team=a",)}
+    account = {"base_url": ("http://a",), "api_key_env": "FIRST_KEY", "header": ("X-Team=a",)}
     run = settings_from(account | {"judge_api_key_env": "SECOND_KEY", "rpm": 5})
     assert run.server_options("model", own_address=True) == {"rpm": 5}
     assert run.server_options("judge", own_address=True) == {"api_key_env": "SECOND_KEY", "rpm": 5}
@@ -178,8 +178,8 @@ def test_keys_and_headers_that_go_to_one_server(account, models, options):
 
 def test_models_at_one_server_share_their_limits_if_they_share_their_account():
     def limiter(**options):
-        address = open_model("openai:m", {"base_url": "http://a", **options})._address
-        return _shared_rate_limiter(address, RequestLimits(rpm=60))
+        addresses = open_model("openai:m", {"base_url": "http://a", **options})._addresses
+        return shared_rate_limiter(addresses, RequestLimits(rpm=60), "m")
 
     async def compared():
         first, same, other = limiter(api_key_env="FIRST_KEY"), limiter(api_key_env="FIRST_KEY"), limiter()
@@ -203,7 +203,7 @@ def test_prices_of_each_role():
 )
 def test_a_password_in_an_address_is_refused_and_not_shown(spec):
     with pytest.raises(UsageError, match="--base-url") as caught:
-        model_and_url(spec, None, OPENAI.url)
+        model_and_urls(spec, None, OPENAI.url)
     assert "hunter22" not in str(caught.value)
     for text in (f"openai:{spec}", f"openai:{spec},nonsense=1", f"openai:m,base_url={spec[2:]}"):
         with pytest.raises(KshotError) as caught:
@@ -488,7 +488,7 @@ def test_no_frame_of_an_error_shows_the_key(fault):
 
 def test_nothing_of_a_model_shows_the_key():
     backend = open_model("openai:m", {"base_url": "http://a", "api_key_env": "FIRST_KEY"})
-    shown = [repr(each) for each in (backend, vars(backend), backend._address, backend._address.account)]
+    shown = [repr(each) for each in (backend, vars(backend), backend._addresses, backend._addresses[0].account)]
     assert KEY not in "".join(shown)
 
 

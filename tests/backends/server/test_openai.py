@@ -78,7 +78,7 @@ def test_the_key_goes_into_the_header_and_nowhere_else(monkeypatch, tmp_path, ca
         backend = connect(server, api_key_env="OPENAI_API_KEY")
     assert server.calls[0].headers["authorization"] == "Bearer sk-secret-key-1234"
     written = "".join(path.read_text() for path in (tmp_path / "run").iterdir())
-    shown = repr(backend) + repr(backend._address) + backend.name + backend.fingerprint + caplog.text
+    shown = repr(backend) + repr(backend._addresses) + backend.name + backend.fingerprint + caplog.text
     assert "sk-secret" not in written + shown
 
 
@@ -145,7 +145,7 @@ def test_the_fingerprint_covers_server_and_model_but_not_the_limits():
     assert len(fingerprints) == 3
     assert connect(One, max_concurrency=3, rpm=5, timeout=1.0).fingerprint in fingerprints
     own = open_model("openai:m@http://one:1/v1/", {"base_url": "http://two:1"})
-    assert own._address.url == "http://one:1/v1"
+    assert own._addresses[0].url == "http://one:1/v1"
 
 
 def test_a_missing_package_names_its_extra(monkeypatch):

@@ -19,7 +19,7 @@ class VirtualServer:
         self.times, self.answered = [], []
         self.running = self.max_running = 0
 
-    async def call(self):
+    async def call(self, _server=None):
         loop = asyncio.get_running_loop()
         number = len(self.times)
         self.times.append(loop.time())
@@ -101,7 +101,7 @@ def test_a_request_that_fails_while_others_are_answered_is_given_up():
     async def work():
         limiter = RateLimiter(RequestLimits(max_concurrency=4), "server")
 
-        async def failing():
+        async def failing(_server):
             await asyncio.sleep(0.01)
             tries.append(asyncio.get_running_loop().time())
             raise RetryableError("bad")
@@ -143,7 +143,7 @@ def test_a_request_that_is_not_sent_is_no_answer():
     async def work():
         limiter = RateLimiter(RequestLimits(patience=100.0), "server")
 
-        async def unsent():
+        async def unsent(_server):
             raise UnsentError
 
         with pytest.raises(UnsentError):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kshot.backends.making import is_search_engine
-from kshot.backends.server.address import normalised_url, own_url
+from kshot.backends.server.address import normalised_urls, own_urls
 from kshot.backends.server.reading import bytes_of
 from kshot.backends.server.request_options import read_request_options
 from kshot.backends.server.settings import ServersSettings
@@ -21,7 +21,7 @@ _WRITTEN = {"api_key_env": "api_key_env=VARIABLE", "header": "header=NAME=env:VA
 
 def options_of_spec(settings: ServersSettings, role: str, text: str) -> dict[str, Any]:
     """Return the server options that the model of a spec is opened with in this role."""
-    return settings.server_options(role, own_address=_own_url(text) is not None)
+    return settings.server_options(role, own_address=bool(_own_urls(text)))
 
 
 def check_values(settings: ServersSettings, served: Collection[str]) -> None:
@@ -31,7 +31,7 @@ def check_values(settings: ServersSettings, served: Collection[str]) -> None:
     for role in ("model", "judge", "rewriter"):
         prefix = settings.prefix(role)
         if f"{prefix}base_url" in given:
-            normalised_url(given[f"{prefix}base_url"])
+            normalised_urls(given[f"{prefix}base_url"])
         if role not in served:
             read_request_options(given.get(f"{prefix}request_option", ()), "")
 
@@ -44,7 +44,7 @@ def check_accounts(models: Sequence[str | Model], helpers: Mapping[str, str], se
             _check_taken(name, given.get("base_url"), models, helpers, settings)
     for role, text in helpers.items():
         named = settings.changed_of(role).get(f"{settings.prefix(role)}base_url")
-        if named is not None and _own_url(text) is not None:
+        if named is not None and _own_urls(text):
             option = flag(f"{settings.prefix(role)}base_url")
             raise UsageError(
                 f"the {role} has two addresses: one in its name, and {option}", hint="Leave one of them out."
@@ -53,14 +53,14 @@ def check_accounts(models: Sequence[str | Model], helpers: Mapping[str, str], se
 
 def _check_taken(
     name: str,
-    base_url: str | None,
+    base_url: Sequence[str] | None,
     models: Sequence[str | Model],
     helpers: Mapping[str, str],
     settings: ServersSettings,
 ) -> None:
     specs = [parse_spec(text) for text in models if isinstance(text, str) and not is_search_engine(text)]
     servers = [spec for spec in specs if spec.file is None and spec.name in _KINDS and name not in spec.options]
-    takers = [spec for spec in servers if base_url is None or own_url(spec) is None]
+    takers = [spec for spec in servers if base_url is None or not own_urls(spec)]
     places = sorted({_place(spec, base_url) for spec in takers})
     hint = f"Name it for each model: -m openai:MODEL@URL,{_WRITTEN[name]}."
     if len(places) > 1:
@@ -75,10 +75,10 @@ def _check_taken(
         raise UsageError(f"{flag(name)} is for --base-url, and no model is asked there", hint=hint)
 
 
-def _own_url(text: str) -> str | None:
-    return None if is_search_engine(text) else own_url(parse_spec(text))
+def _own_urls(text: str) -> tuple[str, ...]:
+    return () if is_search_engine(text) else own_urls(parse_spec(text))
 
 
-def _place(spec: Spec, base_url: str | None) -> str:
-    url = own_url(spec) or base_url
-    return spec.name if url is None else normalised_url(url)
+def _place(spec: Spec, base_url: Sequence[str] | None) -> str:
+    urls = own_urls(spec) or base_url
+    return " + ".join(normalised_urls(urls)) if urls else spec.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -11,10 +12,11 @@ from urllib.request import getproxies, proxy_bypass
 from kshot.backends.server.http_errors import shortened
 from kshot.backends.server.keys import Account, Secret
 from kshot.core.errors import UsageError
-from kshot.core.specs import Spec
+from kshot.core.specs import Spec, split_values
 
 _ENDPOINTS = ("/chat/completions", "/completions", "/messages")
 _OWN_URL = re.compile(r"@(?=https?://)", re.IGNORECASE)
+_NEXT_URL = re.compile(r"\+(?=https?://)", re.IGNORECASE)
 _HOST = re.compile(r"[^\s/\\<>\"%]+")
 
 
@@ -49,17 +51,34 @@ class Address:
         return replace(self.account, secrets=(*self.account.secrets, *hidden)).redacted(text)
 
 
-def model_and_url(text: str, base_url: str | None, default_url: str) -> tuple[str, str]:
-    """Return the model's name and the server's URL of ``MODEL`` or ``MODEL@URL``."""
+def model_and_urls(text: str, base_url: str | Sequence[str] | None, default_url: str) -> tuple[str, tuple[str, ...]]:
+    """Return the model's name and the URLs of its servers, of ``MODEL``, ``MODEL@URL`` or ``MODEL@URL+URL``."""
     found = _OWN_URL.search(text)
-    model, url = (text[: found.start()], text[found.end() :]) if found else (text, base_url or default_url)
-    return model, normalised_url(url)
+    model = text[: found.start()] if found else text
+    given = (base_url,) if isinstance(base_url, str) else tuple(base_url or ())
+    return model, normalised_urls(_split_urls(text[found.end() :]) if found else given or (default_url,))
 
 
-def own_url(spec: Spec) -> str | None:
-    """Return where a spec says that its server is: no key or header of another server may go there."""
+def own_urls(spec: Spec) -> tuple[str, ...]:
+    """Return where a spec says that its servers are: no key or header of another server may go there."""
     found = _OWN_URL.search(spec.argument) if spec.file is None else None
-    return spec.argument[found.end() :] if found else spec.options.get("base_url")
+    if found:
+        return _split_urls(spec.argument[found.end() :])
+    return tuple(split_values(spec.options["base_url"])) if "base_url" in spec.options else ()
+
+
+def _split_urls(text: str) -> tuple[str, ...]:
+    """Split ``URL+URL``: a plus belongs to an address unless another address follows."""
+    return tuple(_NEXT_URL.split(text))
+
+
+def normalised_urls(urls: Iterable[str]) -> tuple[str, ...]:
+    """Return the one spelling of each base URL; a server that is named twice is an error."""
+    found = tuple(map(normalised_url, urls))
+    for number, url in enumerate(found):
+        if url in found[:number]:
+            raise UsageError(f"--base-url names {url} twice", hint="Name each server once.")
+    return found
 
 
 def normalised_url(url: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kshot.backends.server.connection import Body, Connection, MalformedReplyError
+from kshot.backends.server.connection import Body, MalformedReplyError
 from kshot.backends.server.keys import Provider
 from kshot.backends.server.message_parts import anthropic_messages
 from kshot.backends.server.replies import estimated_tokens, generated, texts_of, usage_from, used_tokens
 from kshot.backends.server.server import ParameterChanges, Server
+from kshot.backends.server.server_group import ServerGroup
 from kshot.backends.texts import replace_surrogates
 from kshot.core.content import BY_ADDRESS
 from kshot.core.errors import BackendError
@@ -35,11 +36,9 @@ class Anthropic(Server):
         """Return ``generation``: there are no log-probabilities to rank by."""
         return "generation"
 
-    async def _answer(self, connection: Connection, request: Request) -> Response:
+    async def _answer(self, group: ServerGroup, request: Request) -> Response:
         if not isinstance(request, Generate) or not request.prompt.messages:
-            raise BackendError(
-                "the model answers conversations only", where=self._address.where, hint="Use --model-type chat."
-            )
+            raise BackendError("the model answers conversations only", where=self._where, hint="Use --model-type chat.")
 
         def read(body: Any) -> Generated:
             content = body.get("content")
@@ -56,7 +55,7 @@ class Anthropic(Server):
             return generated(request, text, reasoning, stop_reason, usage, called_tool="tool_use" in kinds)
 
         response = await self._post(
-            connection,
+            group,
             "/messages",
             lambda changes: self._body(request, changes),
             read,

@@ -7,7 +7,6 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kshot import __version__
 from kshot.backends.server.address import Address
@@ -15,12 +14,12 @@ from kshot.backends.server.http_errors import (
     HttpReply,
     RequestFailedError,
     RetryableError,
+    UnreachableError,
     UnsentError,
     error_from,
     shortened,
 )
 from kshot.backends.server.keys import Account
-from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits
 from kshot.backends.server.reading import (
     ACCEPT_ENCODING,
     MAX_ERROR_BYTES,
@@ -32,8 +31,8 @@ from kshot.backends.server.reading import (
     unpacked,
 )
 from kshot.backends.server.redaction import redacted_json
+from kshot.backends.server.server_load import ServerLoad
 from kshot.core.budget import Tries
-from kshot.core.errors import BackendError
 from kshot.core.extras import import_package
 from kshot.core.kill_points import reach
 from kshot.core.records import Failed
@@ -59,36 +58,18 @@ class MalformedReplyError(Exception):
     """A complete reply that does not hold what was asked for."""
 
 
-_rate_limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[Any, RateLimiter]] = (
-    WeakKeyDictionary()
-)
-
-
-def _shared_rate_limiter(address: Address, limits: RequestLimits) -> RateLimiter:
-    """Return the rate limiter for this server, account and limits.
-
-    A model and its judge there are asked at the same time, and must keep the limits together.
-    """
-    of_loop = _rate_limiters.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-    key = (address.url, address.account.headers, limits)
-    found = of_loop.get(key)
-    if found is None:
-        found = of_loop[key] = RateLimiter(limits, address.where)
-    return found
-
-
 class Connection:
     """The connection to one server, made in the event loop that uses it."""
 
     def __init__(
-        self, address: Address, limits: RequestLimits, tries: Tries, inspect: Callable[[Any], None] = lambda _: None
+        self, address: Address, load: ServerLoad, tries: Tries, inspect: Callable[[Any], None] = lambda _: None
     ) -> None:
-        """Take the address and the limits; ``inspect`` is called with every reply that is JSON."""
+        """Take the address and the load of the server; ``inspect`` is called with every reply that is JSON."""
         self._http = load_aiohttp()
-        self._address, self._tries, self._inspect = address, tries, inspect
-        self.probe_lock = asyncio.Lock()
-        """Held by the code that finds out what the server offers, so that it asks once."""
-        self._rate_limiter = _shared_rate_limiter(address, limits)
+        self.address, self.load = address, load
+        self.answered = 0
+        """The requests that were answered through this connection."""
+        self._tries, self._inspect = tries, inspect
         self._session = self._http.ClientSession(
             connector=_connection_pool(self._http),
             timeout=self._http.ClientTimeout(
@@ -108,46 +89,14 @@ class Connection:
         """Close the sockets."""
         await self._session.close()
 
-    async def post(
-        self,
-        path: str,
-        build: Callable[[], Body],
-        read: Callable[[Any], T],
-        *,
-        adapt: Callable[[Body, HttpReply], bool] = lambda *_: False,
-        estimated_tokens: float = 0.0,
-        used_tokens: Callable[[T], float] = lambda _: 0.0,
-        probing: bool = False,
-    ) -> T:
-        """Send a request until there is a reply that ``read`` can read.
-
-        ``build`` makes the body for every try. ``adapt`` may change what ``build`` makes after the server has refused a
-        body; if it returns True, the request is sent again. For ``probing`` see ``RateLimiter.run``.
-        """
-        again, sent = False, 0
-
-        async def try_once() -> T:
-            nonlocal sent
-            body = build()
-            if not self._tries.may_send():
-                raise UnsentError
-            self._tries.retries += sent > 0
-            sent += 1
-            return await self._try_once(path, body, read)
-
-        while True:
-            try:
-                return await self._rate_limiter.run(
-                    try_once,
-                    estimated_tokens,
-                    used_tokens,
-                    probing=probing,
-                    again=again,
-                )
-            except _RefusedBodyError as exc:  # noqa: PERF203 - this happens once or twice in a run
-                if not adapt(exc.body, exc.reply):
-                    raise RequestFailedError(exc.failed, exc.status) from None
-                again = True
+    async def post_once(self, path: str, body: Body, read: Callable[[Any], T], *, again: bool = False) -> T:
+        """Send a body once; whatever comes but a reply that ``read`` can read is an error. ``again``: it was sent."""
+        if not self._tries.may_send():
+            raise UnsentError
+        self._tries.retries += again
+        result = await self._try_once(path, body, read)
+        self.answered += 1
+        return result
 
     async def _try_once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
         reply = await self._exchange(path, body)
@@ -157,15 +106,15 @@ class Connection:
             self._inspect(reply.body)
             return read(reply.body)
         except (MalformedReplyError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
-            reason = self._address.account.redacted(repr(exc))[:80]
+            reason = self.address.account.redacted(repr(exc))[:80]
             message = f"the server's reply cannot be read: {shortened(reply.text)} ({reason})"
             raise RetryableError(message, complete=True) from None
 
     def _error(self, reply: HttpReply, body: Body) -> Exception:
-        address = self._address
-        answered = self._rate_limiter.answered > 0
+        address = self.address
+        answered = self.load.answered > 0
         error = error_from(reply, where=address.where, key_hint=address.account.hint, answered=answered)
-        return _RefusedBodyError(body, reply, error) if isinstance(error, RequestFailedError) else error
+        return RefusedBodyError(body, reply, error) if isinstance(error, RequestFailedError) else error
 
     async def _exchange(self, path: str, body: Body) -> HttpReply:
         reach("server.before_request")
@@ -177,7 +126,7 @@ class Connection:
 
     async def _sent(self, path: str, data: bytes) -> HttpReply | Exception:
         """Send a body, and return the reply, or the error that came instead of it."""
-        http, address = self._http, self._address
+        http, address = self._http, self.address
         try:
             async with self._session.post(address.url + path, data=data, **_options(address)) as reply:
                 return await self._received(reply)
@@ -189,7 +138,7 @@ class Connection:
         ) as exc:
             return self._unreachable(exc)
         except http.ClientConnectorError as exc:
-            if not self._rate_limiter.answered:
+            if not self.load.answered:
                 return self._unreachable(exc)
             return RetryableError(f"no connection: {self._message(exc)}")
         except asyncio.TimeoutError:
@@ -199,7 +148,7 @@ class Connection:
 
     async def _received(self, reply: Any) -> HttpReply | Exception:
         """Read a reply within the limits. What is left of a larger one is never read: the connection is closed."""
-        address, status = self._address, int(reply.status)
+        address, status = self.address, int(reply.status)
         limit = address.max_reply if status == _OK else MAX_ERROR_BYTES
         raw, more = await read_limited(reply.content.iter_any(), limit)
         if more:
@@ -223,17 +172,17 @@ class Connection:
             return RequestFailedError(Failed("bad_reply", f"the server's reply cannot be read: {exc}"))
 
     def _message(self, exc: Exception) -> str:
-        return shortened(self._address.redacted(str(exc) or type(exc).__name__))
+        return shortened(self.address.redacted(str(exc) or type(exc).__name__))
 
-    def _unreachable(self, exc: Exception) -> BackendError:
-        return BackendError(
+    def _unreachable(self, exc: Exception) -> UnreachableError:
+        return UnreachableError(
             f"the server cannot be reached: {self._message(exc)}",
-            where=self._address.where,
+            where=self.address.where,
             hint="Check --base-url, and whether the server runs.",
         )
 
 
-class _RefusedBodyError(RequestFailedError):
+class RefusedBodyError(RequestFailedError):
     """The server refused a body; another body for the same request may be accepted."""
 
     def __init__(self, body: Body, reply: HttpReply, error: RequestFailedError) -> None:

@@ -96,6 +96,10 @@ class HttpStatusError(BackendError):
         self.status = status
 
 
+class UnreachableError(BackendError):
+    """There is no server at this address, or none that can be trusted."""
+
+
 def shortened(text: str) -> str:
     """Return the text as one line of limited length, without any key that the server quotes."""
     printable = text.encode("utf-8", "replace").decode()

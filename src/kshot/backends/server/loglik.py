@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+from kshot.backends.server.agreement import Agreement
 from kshot.backends.server.connection import Body, Connection, MalformedReplyError
-from kshot.backends.server.http_errors import NOT_FOUND, HttpStatusError, RequestFailedError
+from kshot.backends.server.http_errors import NOT_FOUND, HttpStatusError, RequestFailedError, UnsentError
 from kshot.backends.server.message_parts import openai_messages
 from kshot.backends.server.replies import estimated_tokens, only_choice, usage_from, used_tokens
 from kshot.backends.server.reply_tokens import read_tokens
+from kshot.backends.server.server_group import ServerGroup
 from kshot.backends.server.token_logprobs import (
     MAX_TOKEN_CHARACTERS,
     EchoedTokens,
@@ -27,6 +30,8 @@ from kshot.backends.server.token_logprobs import (
 from kshot.backends.texts import replace_surrogates, unscorable
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Likelihood, Message, Prompt, RollingStart, Scored, Usage
+
+T = TypeVar("T")
 
 _PROBE_TEXT = "The capital of France is Paris."
 _MAX_TRAILING_TOKENS = 2
@@ -52,6 +57,10 @@ LOGPROB_APIS = (
 )
 
 
+_Post = Callable[..., Awaitable[Any]]
+"""``ServerGroup.post``, with some of its arguments."""
+
+
 class ServerLogprobs:
     """The log-probabilities that a server offers. It is asked once which it offers, and then asked in that way."""
 
@@ -63,61 +72,73 @@ class ServerLogprobs:
         self._trailing_tokens = 0
         self._first_token_missing = False
         self._list_lengths: dict[bool, int] = {}
+        self._prompt_agreement = Agreement("log-probabilities of a prompt")
+        self._list_agreements = {chat: Agreement("the likeliest first tokens") for chat in (False, True)}
 
     # ---- log-probabilities of a prompt ----
 
-    async def prompt_api(self, connection: Connection) -> LogprobApi | None:
-        """Return the way in which the server gives the log-probabilities of a prompt; None if it does not."""
-        async with connection.probe_lock:
+    async def prompt_api(self, group: ServerGroup) -> LogprobApi | None:
+        """Return the way in which the servers give the log-probabilities of a prompt; None if they do not."""
+        async with group.probe_lock:
             if not self._probed:
-                self._prompt_api = await self._probe(connection)
+                probe = partial(self._probe, group)
+                self._prompt_api = await self._prompt_agreement.first_offer(group, probe)
                 self._probed = True
         return self._prompt_api
 
-    async def _probe(self, connection: Connection) -> LogprobApi | None:
+    async def _probe(self, group: ServerGroup, connection: Connection) -> LogprobApi | None:
         for api in LOGPROB_APIS:
             try:
-                found = await self._echo(connection, api, _PROBE_TEXT, probing=True)
+                found = await self._echo(partial(group.post, probed=connection), api, _PROBE_TEXT, probing=True)
             except (RequestFailedError, _NoLogprobsError):
                 continue
             except HttpStatusError as exc:
                 if exc.status == NOT_FOUND:  # the server has no completions API
                     return None
                 raise
-            for trailing in range(_MAX_TRAILING_TOKENS + 1):
-                texts = found.texts[: len(found.texts) - trailing]
-                whole = "".join(texts)  # the first token may be missing, or BOS may come before it
-                short = not whole.endswith(_PROBE_TEXT)
-                known = not short or (_PROBE_TEXT.endswith(whole) and len(whole) > len(_PROBE_TEXT) / 2)
-                if known and len(texts) > 1:
-                    self._trailing_tokens, self._first_token_missing = trailing, short
-                    return api
+            form = _echo_form(found)
+            if form is not None:
+                self._trailing_tokens, self._first_token_missing = form
+                return api
         return None
 
+    async def _check_prompt_api(self, connection: Connection) -> None:
+        """Refuse a server that echoes a prompt in another way than the one that was asked first."""
+
+        async def is_alike() -> bool:
+            api = self._prompt_api
+            if api is None:
+                return False
+            echoed = await _offered(self._echo(_posts_once(connection), api, _PROBE_TEXT, probing=True))
+            return echoed is not None and _echo_form(echoed) == (self._trailing_tokens, self._first_token_missing)
+
+        await self._prompt_agreement.check(connection, is_alike)
+
     async def score(
-        self, connection: Connection, prompt: Prompt, continuations: Sequence[str], *, tokens: bool = False
+        self, group: ServerGroup, prompt: Prompt, continuations: Sequence[str], *, tokens: bool = False
     ) -> Scored:
         """Sum the log-probabilities of each continuation's tokens after the prompt; ``tokens``: also give each."""
         if prompt.messages:
             raise self._unable("gives no log-probabilities of a conversation")
-        api = await self.prompt_api(connection)
+        api = await self.prompt_api(group)
         if api is None:
             raise self._unable("gives no log-probabilities of a prompt")
+        post = partial(group.post, check=self._check_prompt_api)
         likelihoods, usages = [], []
         for text in map(replace_surrogates, continuations):
             if not text:
                 raise RequestFailedError(unscorable(text, prompt.text))
-            whole = await self._echo(connection, api, prompt.text + text)
+            whole = await self._echo(post, api, prompt.text + text)
             start = continuation_start(whole.texts, text)
             if start is None:
-                alone = await self._echo(connection, api, prompt.text) if prompt.text else EchoedTokens((), ())
+                alone = await self._echo(post, api, prompt.text) if prompt.text else EchoedTokens((), ())
                 start = common_prefix_length(whole.texts, alone.texts)
             likelihoods.append(self._summed(whole, start, prompt.text, text, tokens=tokens))
             usages.append(whole.usage)
         return Scored(tuple(likelihoods), _total(usages))
 
     async def score_documents(
-        self, connection: Connection, texts: Sequence[str], start: RollingStart, *, tokens: bool = False
+        self, group: ServerGroup, texts: Sequence[str], start: RollingStart, *, tokens: bool = False
     ) -> Scored:
         """Sum the log-probabilities of all tokens of each document, which the server must be able to read whole.
 
@@ -126,7 +147,8 @@ class ServerLogprobs:
         if start in {"eos", "lm-eval"}:
             token = "EOS" if start == "eos" else "a second BOS"
             raise RequestFailedError(Failed("unsupported", f"a server cannot be told to put {token} before a document"))
-        api = await self.prompt_api(connection)
+        api = await self.prompt_api(group)
+        post = partial(group.post, check=self._check_prompt_api)
         if api is None:
             hint = "Measure documents with hf: or vllm: models."
             raise self._unable("gives no log-probabilities of a prompt", hint)
@@ -134,7 +156,7 @@ class ServerLogprobs:
         for text in map(replace_surrogates, texts):
             if not text:
                 raise RequestFailedError(Failed("no_tokens", "the document has no token that can be scored"))
-            whole = await self._echo(connection, api, text)
+            whole = await self._echo(post, api, text)
             first = 0 if self._first_token_missing else continuation_start(whole.texts, text)
             if not first and start != "none":
                 message = "the server puts no token before a text, so that its first token has no probability"
@@ -162,7 +184,7 @@ class ServerLogprobs:
             shown = read_tokens(texts, own, text)
         return Likelihood(math.fsum(own), len(own), None if None in flags else all(flags), shown)
 
-    async def _echo(self, connection: Connection, api: LogprobApi, text: str, *, probing: bool = False) -> EchoedTokens:
+    async def _echo(self, post: _Post, api: LogprobApi, text: str, *, probing: bool = False) -> EchoedTokens:
         body = {"model": self._model, "prompt": text, "temperature": 0, **dict(api.parameters), **self._extra}
 
         def read(reply: Any) -> EchoedTokens:
@@ -178,31 +200,31 @@ class ServerLogprobs:
                     raise MalformedReplyError("the tokens are not those of the text")
             return echoed
 
-        return await connection.post(
+        echoed: EchoedTokens = await post(
             "/completions",
             lambda: body,
             read,
             estimated_tokens=estimated_tokens(Prompt(text), 1),
             used_tokens=lambda echoed: used_tokens(echoed.usage),
-            probing=probing,
         )
+        return echoed
 
     def _unable(self, what: str, hint: str = _RANKING_HINT) -> BackendError:
         return BackendError(f"the server {what}", where=self._where, hint=hint)
 
     # ---- log-probabilities of the first token ----
 
-    async def list_length(self, connection: Connection, *, chat: bool) -> int:
-        """Return how many of the likeliest first tokens the server lists; 0 if it lists none."""
+    async def list_length(self, group: ServerGroup, *, chat: bool) -> int:
+        """Return how many of the likeliest first tokens the servers list; 0 if they list none."""
         if chat not in self._list_lengths:
-            self._list_lengths[chat] = await self._probe_list_length(connection, chat=chat)
+            probe = partial(self._probe_list_length, group, chat=chat)
+            self._list_lengths[chat] = await self._list_agreements[chat].first_offer(group, probe) or 0
         return self._list_lengths[chat]
 
-    async def _probe_list_length(self, connection: Connection, *, chat: bool) -> int:
-        prompt = Prompt(messages=(Message("user", "Answer with one letter."),)) if chat else Prompt(_PROBE_TEXT)
+    async def _probe_list_length(self, group: ServerGroup, connection: Connection, *, chat: bool) -> int:
         for length in _LIST_LENGTHS:
             try:
-                await self._top_tokens(connection, prompt, length, probing=True)
+                await self._top_tokens(partial(group.post, probed=connection), _list_prompt(chat), length, probing=True)
             except (RequestFailedError, _NoLogprobsError):
                 continue
             except HttpStatusError as exc:
@@ -212,18 +234,29 @@ class ServerLogprobs:
             return length
         return 0
 
+    async def _check_list(self, connection: Connection, *, chat: bool) -> None:
+        """Refuse a server that does not list as many likely tokens as the one that was asked first."""
+
+        async def is_alike() -> bool:
+            post, length = _posts_once(connection), self._list_lengths[chat]
+            return await _offered(self._top_tokens(post, _list_prompt(chat), length, probing=True)) is not None
+
+        await self._list_agreements[chat].check(connection, is_alike)
+
     async def first_token(
-        self, connection: Connection, prompt: Prompt, continuations: Sequence[str], *, tokens: bool = False
+        self, group: ServerGroup, prompt: Prompt, continuations: Sequence[str], *, tokens: bool = False
     ) -> Scored:
         """Return the log-probability of each continuation as the first token, or a bound if it is not listed.
 
         A token that is not listed is less likely than each listed one, and all such tokens together have the
         probability that the list leaves. The bound is 1 nat below the lower of these two, the same for all.
         """
-        length = await self.list_length(connection, chat=bool(prompt.messages))
+        chat = bool(prompt.messages)
+        length = await self.list_length(group, chat=chat)
         if not length:
             raise self._unable("lists no likely first tokens")
-        tops, usage = await self._top_tokens(connection, prompt, length)
+        post = partial(group.post, check=partial(self._check_list, chat=chat))
+        tops, usage = await self._top_tokens(post, prompt, length)
         left = 1.0 - math.fsum(map(math.exp, tops.values()))
         bound = min(*tops.values(), math.log(max(left, 1e-9)), 0.0) - 1.0
         values = [min(tops.get(text, bound), 0.0) for text in continuations]
@@ -233,7 +266,7 @@ class ServerLogprobs:
         return Scored(tuple(found), usage)
 
     async def _top_tokens(
-        self, connection: Connection, prompt: Prompt, length: int, *, probing: bool = False
+        self, post: _Post, prompt: Prompt, length: int, *, probing: bool = False
     ) -> tuple[dict[str, float], Usage | None]:
         body: Body = {"model": self._model, "max_tokens": 1, "temperature": 0}
         if prompt.messages:
@@ -251,14 +284,53 @@ class ServerLogprobs:
                     raise _NoLogprobsError
             return found, usage_from(reply)
 
-        return await connection.post(
+        listed: tuple[dict[str, float], Usage | None] = await post(
             "/chat/completions" if prompt.messages else "/completions",
             lambda: body,
             read,
             estimated_tokens=estimated_tokens(prompt, 1),
             used_tokens=lambda result: used_tokens(result[1]),
-            probing=probing,
         )
+        return listed
+
+
+def _list_prompt(chat: bool) -> Prompt:  # noqa: FBT001 - one value
+    return Prompt(messages=(Message("user", "Answer with one letter."),)) if chat else Prompt(_PROBE_TEXT)
+
+
+def _echo_form(found: EchoedTokens) -> tuple[int, bool] | None:
+    """Return how many tokens follow an echoed probe, and whether its first token is missing; None if it is no echo."""
+    for trailing in range(_MAX_TRAILING_TOKENS + 1):
+        texts = found.texts[: len(found.texts) - trailing]
+        whole = "".join(texts)  # the first token may be missing, or BOS may come before it
+        short = not whole.endswith(_PROBE_TEXT)
+        known = not short or (_PROBE_TEXT.endswith(whole) and len(whole) > len(_PROBE_TEXT) / 2)
+        if known and len(texts) > 1:
+            return trailing, short
+    return None
+
+
+def _posts_once(connection: Connection) -> _Post:
+    """Return what posts to one server in a call that it has taken already, and does not try again."""
+
+    async def post(path: str, build: Callable[[], Body], read: Callable[[Any], Any], **_: Any) -> Any:
+        return await connection.post_once(path, build(), read)
+
+    return post
+
+
+async def _offered(probe: Awaitable[T]) -> T | None:
+    """Return what a server gives; None if it does not offer it."""
+    try:
+        return await probe
+    except UnsentError:
+        raise
+    except (RequestFailedError, _NoLogprobsError):
+        return None
+    except HttpStatusError as exc:
+        if exc.status != NOT_FOUND:
+            raise
+        return None
 
 
 class _NoLogprobsError(Exception):

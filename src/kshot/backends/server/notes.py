@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kshot.backends.server.address import Address
 from kshot.backends.server.http_errors import shortened
 from kshot.backends.server.keys import Account
 from kshot.backends.server.replies import usage_from
@@ -14,21 +15,34 @@ _DATED = re.compile(r"[-@:._](?:\d{4}-\d{2}-\d{2}|\d{3,8}|latest)")
 _ENDINGS = (".gguf", ".safetensors", ".bin")
 
 
-class ReplyNotes:
-    """The notes on one server, each once."""
+class Notes:
+    """The notes on the servers of one model, each once."""
 
-    def __init__(self, model: str, usage_fields: tuple[str, str], account: Account) -> None:
+    def __init__(self, model: str, usage_fields: tuple[str, str], addresses: Sequence[Address]) -> None:
         self.texts: list[str] = []
-        self._model, self._usage_fields, self._account = model, usage_fields, account
-        self._said: Any = model
-        self._other_model = False
+        several = len(addresses) > 1
+        self.inspectors = tuple(
+            _Inspector(self, f"{each.url}: " if several else "", model, usage_fields, each.account)
+            for each in addresses
+        )
+        """One for each server; it is called with every reply."""
 
     def add(self, text: str) -> None:
         """Keep a note, unless there is one like it."""
         if text not in self.texts:
             self.texts.append(text)
 
-    def inspect(self, body: Any) -> None:
+
+class _Inspector:
+    """Looks at the replies of one server."""
+
+    def __init__(self, notes: Notes, place: str, model: str, usage_fields: tuple[str, str], account: Account) -> None:
+        self._notes, self._place = notes, place
+        self._model, self._usage_fields, self._account = model, usage_fields, account
+        self._said: Any = model
+        self._other_model = False
+
+    def __call__(self, body: Any) -> None:
         """Note another model than was asked for, and token counts that are not possible."""
         if not isinstance(body, Mapping):
             return
@@ -36,10 +50,11 @@ class ReplyNotes:
         is_new, self._said = said != self._said, said  # most replies name the same model
         if is_new and isinstance(said, str) and not self._other_model and names_other_model(self._model, said):
             self._other_model = True
-            shown = f"{shortened(said)[:80]!r} instead of {self._model!r}"
-            self.add(f"the replies name another model than was asked for: {self._account.redacted(shown)}")
+            shown = self._account.redacted(f"{shortened(said)[:80]!r} instead of {self._model!r}")
+            self._notes.add(f"{self._place}the replies name another model than was asked for: {shown}")
         if gives_impossible_usage(body, *self._usage_fields):
-            self.add("the server gives token counts that are not possible; they are not counted")
+            text = "the server gives token counts that are not possible; they are not counted"
+            self._notes.add(f"{self._place}{text}")
 
 
 def names_other_model(asked: str, said: str) -> bool:

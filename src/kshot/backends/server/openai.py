@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.backends.server.connection import Body, Connection, MalformedReplyError
+from kshot.backends.server.connection import Body, MalformedReplyError
 from kshot.backends.server.keys import Provider
 from kshot.backends.server.loglik import ServerLogprobs
 from kshot.backends.server.message_parts import openai_messages
@@ -20,6 +20,7 @@ from kshot.backends.server.replies import (
 )
 from kshot.backends.server.reply_tokens import reply_tokens
 from kshot.backends.server.server import ParameterChanges, Server
+from kshot.backends.server.server_group import ServerGroup
 from kshot.backends.texts import replace_surrogates, scored_parts, valid_message
 from kshot.core.content import BY_ADDRESS, MEDIA_KINDS
 from kshot.core.errors import BackendError
@@ -50,7 +51,7 @@ class OpenAI(Server):
         self._chat_template = chat_template
         super().__init__(spec, **options)
         self._render: Renderer | None = renderer(chat_template) if chat_template else None
-        self._logprobs = ServerLogprobs(self._model, self._address.where, self._extra)
+        self._logprobs = ServerLogprobs(self._model, self._where, self._extra)
 
     def _identity(self) -> Sequence[str]:
         return [self._chat_template] if self._chat_template else []
@@ -61,28 +62,28 @@ class OpenAI(Server):
         """Return the best ranking type for this server, which is asked once: see ``--ranking-type auto``."""
 
         async def probe() -> str:
-            connection = await self._connected()
-            if (self._render or not chat) and await self._logprobs.prompt_api(connection) is not None:
+            group = await self._connected()
+            if (self._render or not chat) and await self._logprobs.prompt_api(group) is not None:
                 return "ppl_no_option"
             as_chat = chat and self._render is None
-            return "first_token" if await self._logprobs.list_length(connection, chat=as_chat) else "generation"
+            return "first_token" if await self._logprobs.list_length(group, chat=as_chat) else "generation"
 
         return self._event_loop.run(probe())
 
     # ---- answering ----
 
-    async def _answer(self, connection: Connection, request: Request) -> Response:
+    async def _answer(self, group: ServerGroup, request: Request) -> Response:
         if isinstance(request, Loglik):
             tokens = request.token_logprobs
             if request.rolling:
                 documents = request.continuations
-                return await self._logprobs.score_documents(connection, documents, request.rolling, tokens=tokens)
+                return await self._logprobs.score_documents(group, documents, request.rolling, tokens=tokens)
             prompt, texts = scored_parts(request)
             if request.listed:
-                return await self._logprobs.first_token(connection, self._rendered(prompt), texts, tokens=tokens)
-            return await self._logprobs.score(connection, self._rendered(prompt), texts, tokens=tokens)
+                return await self._logprobs.first_token(group, self._rendered(prompt), texts, tokens=tokens)
+            return await self._logprobs.score(group, self._rendered(prompt), texts, tokens=tokens)
         if isinstance(request, Generate):
-            return self._measured(await self._generate(connection, request))
+            return self._measured(await self._generate(group, request))
         raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
 
     def _rendered(self, prompt: Prompt) -> Prompt:
@@ -92,7 +93,7 @@ class OpenAI(Server):
         if self._render is None and prompt.opened:
             raise BackendError(
                 "a server does not go on with a reply that the task begins itself",
-                where=self._address.where,
+                where=self._where,
                 hint="Give the model's template with --chat-template FILE, or use --model-type base.",
             )
         if self._render is None:
@@ -100,13 +101,13 @@ class OpenAI(Server):
         if prompt.media:
             raise BackendError(
                 "a prompt with images, sound or video cannot be written out by --chat-template",
-                where=self._address.where,
+                where=self._where,
                 hint="Leave --chat-template out: the server has a template of its own.",
             )
         messages = tuple(map(valid_message, prompt.messages))
         return Prompt(opened_text(prompt, messages, self._render))
 
-    async def _generate(self, connection: Connection, request: Generate) -> Generated:
+    async def _generate(self, group: ServerGroup, request: Generate) -> Generated:
         prompt = self._rendered(request.prompt)
 
         def read(body: Any) -> Generated:
@@ -126,7 +127,7 @@ class OpenAI(Server):
             )
 
         return await self._post(
-            connection,
+            group,
             "/chat/completions" if prompt.messages else "/completions",
             lambda changes: self._body(prompt, request, changes),
             read,

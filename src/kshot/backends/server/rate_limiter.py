@@ -1,4 +1,4 @@
-"""Calls to one server, within the limits: each waits until it may start, and is tried again after a passing error."""
+"""Calls to the servers of one model, within the limits: each waits until one of them takes it, and is tried again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from kshot.backends.server.http_errors import HttpStatusError, RequestFailedError, RetryableError, UnsentError
-from kshot.backends.server.limits import ConcurrencyLimit, MinuteBudget
-from kshot.core.errors import BackendError, UsageError
+from kshot.backends.server.http_errors import (
+    HttpStatusError,
+    RequestFailedError,
+    RetryableError,
+    UnreachableError,
+    UnsentError,
+)
+from kshot.backends.server.server_load import MAX_BACKOFF_SECONDS, UNTIL_A_CALL_ENDS, RequestLimits, ServerLoad
+from kshot.core.errors import BackendError
 from kshot.core.records import Failed
 
 T = TypeVar("T")
@@ -32,9 +38,6 @@ _MAX_GIVEN_UP = 10
 _MAX_REFUSED = 10
 """If more replies than this refuse the key, the credit or the address, and none is an answer, the run stops."""
 
-_MAX_BACKOFF_SECONDS = 30.0
-_UNTIL_A_CALL_ENDS = float("inf")
-
 BackoffListener = Callable[[int], None]
 backoff_listener: ContextVar[Callable[[], BackoffListener | None]] = ContextVar(
     "backoff_listener", default=lambda: None
@@ -44,39 +47,51 @@ backoff_listener: ContextVar[Callable[[], BackoffListener | None]] = ContextVar(
 It is a weak reference, because timers keep the contexts in which they were made.
 """
 
-_Admission = tuple[float, "list[float] | None"]
-"""When a call was started, and its entry in the token budget."""
+
+class _Admission(NamedTuple):
+    """Which server takes a call, when it was started, and its entry in that server's token budget."""
+
+    server: ServerLoad
+    began: float
+    entry: list[float] | None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """What the user allows: requests at one time, requests and tokens per minute, seconds without any answer."""
+class _Waiter(NamedTuple):
+    """A call that waits until a server takes it: any of them, or ``only`` one; it failed at ``avoided``."""
 
-    max_concurrency: int = 64
-    rpm: int | None = None
-    tpm: int | None = None
-    patience: float = 600.0
+    admission: asyncio.Future[_Admission]
+    tokens: float
+    only: ServerLoad | None
+    avoided: ServerLoad | None
 
-    def __post_init__(self) -> None:
-        """Refuse limits under which nothing could be sent."""
-        for name, value in {"max_concurrency": self.max_concurrency, "rpm": self.rpm, "tpm": self.tpm}.items():
-            if value is not None and value < 1:
-                raise UsageError(f"{name} is {value}; it must be 1 or more")
+
+@dataclass(slots=True)
+class _Tried:
+    """How often a request was tried in vain, since when, and where it failed last."""
+
+    count: int = 0
+    first_began: float = 0.0
+    failed_at: ServerLoad | None = None
+
+    def failed(self, admission: _Admission, *, counts: bool) -> None:
+        """Note that a try failed; it need not be the fault of the request."""
+        self.first_began = self.first_began or admission.began
+        self.failed_at = admission.server
+        self.count += counts
 
 
 class RateLimiter:
-    """Starts calls as the limits allow, and tries them again. It belongs to one event loop."""
+    """Starts calls as the limits of the servers allow, and tries them again. It belongs to one event loop.
 
-    def __init__(self, limits: RequestLimits, where: str) -> None:
-        self.concurrency = ConcurrencyLimit(
-            limits.max_concurrency, max_pause_seconds=min(_MAX_BACKOFF_SECONDS, limits.patience / 10)
-        )
-        self.answered = 0
+    A call goes to the server that will have it done first: the one with the least latency by the calls that run there.
+    After failures in a row a server is left out, for longer each time; then one call goes ahead. A call that failed at
+    one server goes to another.
+    """
+
+    def __init__(self, limits: RequestLimits, where: str, servers: int = 1) -> None:
+        self.servers = tuple(ServerLoad(limits) for _ in range(servers))
         self._patience, self._where = limits.patience, where
-        self._requests = MinuteBudget(limits.rpm) if limits.rpm else None
-        self._tokens = MinuteBudget(limits.tpm) if limits.tpm else None
-        self._waiters: deque[tuple[asyncio.Future[_Admission], float]] = deque()
-        self._running = 0
+        self._waiters: deque[_Waiter] = deque()
         self._given_up = 0
         self._refused = 0
         self._unreadable = 0
@@ -84,143 +99,182 @@ class RateLimiter:
         self._loop = asyncio.get_running_loop()
         self._last_answer_at = self._loop.time()
 
+    @property
+    def answered(self) -> int:
+        """The replies of all servers."""
+        return sum(server.answered for server in self.servers)
+
     async def run(
         self,
-        call: Callable[[], Awaitable[T]],
+        call: Callable[[ServerLoad], Awaitable[T]],
         estimated_tokens: float,
         used_tokens: Callable[[T], float],
         *,
         probing: bool = False,
         again: bool = False,
+        only: ServerLoad | None = None,
     ) -> T:
         """Call until the call succeeds, fails for good, or the patience ends; ``used_tokens`` corrects the estimate.
 
         ``probing``: a server may answer with an error of its own what it does not know, so few tries are enough.
-        ``again``: the request was sent before, and goes before those that were not.
+        ``again``: the request was sent before, and goes before those that were not. ``only``: no other server is asked.
         """
-        tries, first_began, answered_before = 0, 0.0, -1
+        tried = _Tried()
+        answered_before: dict[ServerLoad, int] = {}
         while True:
-            began, entry = await self._admitted(estimated_tokens, again=again or bool(first_began))
+            first = not again and not tried.first_began
+            admission = await self._admitted(estimated_tokens, first=first, only=only, avoided=tried.failed_at)
+            server = admission.server
             try:
-                result = await call()
+                result = await call(server)
             except RetryableError as exc:
-                first_began = first_began or began
-                if not exc.rate_limited and (probing or exc.complete or answered_before != self.answered):
-                    # A try counts against the request only if others were answered in between, or it was itself.
-                    tries, answered_before = tries + 1, self.answered
-                if probing and tries >= _MAX_PROBE_TRIES:
+                # A try counts against the request only if the server answered others in between, or it was itself.
+                is_own = probing or exc.complete or answered_before.get(server) != server.answered
+                tried.failed(admission, counts=is_own and not exc.rate_limited)
+                if is_own and not exc.rate_limited:
+                    answered_before[server] = server.answered
+                if probing and tried.count >= _MAX_PROBE_TRIES:
                     raise RequestFailedError(Failed("unanswered", str(exc))) from None
-                self._record_failure(exc, began)
-                self._check_patience(exc, first_began, tries)
-                pause = 0.0 if exc.retry_after else _pause_seconds(tries)
+                self._record_failure(exc, admission)
+                self._check_patience(exc, tried)
+                pause = 0.0 if exc.retry_after else self._pause_seconds(tried)
             except HttpStatusError as exc:
-                first_began, tries = first_began or began, tries + 1
-                self._check_refusal(exc, tries, probing=probing)
-                pause = _pause_seconds(tries)
+                tried.failed(admission, counts=True)
+                self._check_refusal(exc, admission, tried.count, probing=probing)
+                pause = self._pause_seconds(tried)
+            except UnreachableError as exc:
+                tried.failed(admission, counts=False)
+                self._record_unreachable(exc, admission, final=only is not None)
+                pause = 0.0
             except RequestFailedError as exc:
-                self._record_bad_request(exc, began)
+                self._record_bad_request(exc, admission)
                 raise
             else:
-                self._record_answer(began)
-                if entry is not None:
-                    self._settle(entry, used_tokens(result))
+                self._record_answer(admission)
+                server.settle(admission.entry, used_tokens(result))
                 return result
             finally:
-                self._running -= 1
+                server.running -= 1
                 self._start_waiting()
             if pause:
                 await backoff(pause)
 
+    def _pause_seconds(self, tried: _Tried) -> float:
+        """Return how long to wait before another try; a first one goes to another server at once, if there is one."""
+        return _pause_seconds(tried.count) if tried.count > 1 or len(self.servers) == 1 else 0.0
+
     # ---- waiting until a call may start ----
 
-    async def _admitted(self, tokens: float, *, again: bool) -> _Admission:
-        if not self._waiters and not self._delay(tokens):
-            return self._start(tokens)
+    async def _admitted(
+        self, tokens: float, *, first: bool, only: ServerLoad | None, avoided: ServerLoad | None
+    ) -> _Admission:
         admission: asyncio.Future[_Admission] = self._loop.create_future()
-        (self._waiters.appendleft if again else self._waiters.append)((admission, tokens))
+        waiter = _Waiter(admission, tokens, only, avoided)
+        if not self._waiters and (started := self._started(waiter)) is not None:
+            return started
+        (self._waiters.append if first else self._waiters.appendleft)(waiter)
         self._start_waiting()
         try:
             return await admission
         except asyncio.CancelledError:
             if admission.done() and not admission.cancelled():  # it was started, and cancelled before it could run
-                self._running -= 1
+                admission.result().server.running -= 1
                 self._start_waiting()
             raise
 
-    def _start(self, tokens: float) -> _Admission:
+    def _started(self, waiter: _Waiter) -> _Admission | None:
+        """Start a call at the server that will have it done first; None if none may take it now."""
         now = self._loop.time()
-        self._running += 1
-        if self._requests is not None:
-            self._requests.spend(now, 1)
-        return now, None if self._tokens is None else self._tokens.spend(now, tokens)
+        able = [server for server in self._allowed(waiter) if not server.delay(now, waiter.tokens)]
+        if not able:
+            return None
+        if len(able) > 1:
+            fastest = min((each.latency for each in self.servers if each.latency), default=1.0)
+            able.sort(key=lambda each: each.expected_seconds(fastest))
+        return _Admission(able[0], now, able[0].start(now, waiter.tokens))
 
-    def _delay(self, tokens: float) -> float:
-        """Return the seconds until a call may start; 0 means now, infinity when another call ends."""
-        now = self._loop.time()
-        if not self.concurrency.may_start(now, self._running):
-            resume_at = self.concurrency.resume_at
-            return resume_at - now if now < resume_at else _UNTIL_A_CALL_ENDS
-        budgets = ((self._requests, 1.0), (self._tokens, tokens))
-        delays = [budget.delay(now, amount) for budget, amount in budgets if budget is not None]
-        return max(delays, default=0.0)
+    def _allowed(self, waiter: _Waiter) -> tuple[ServerLoad, ...]:
+        """Return the servers that may take a call: not where it failed, as long as another one works."""
+        if waiter.only is not None:
+            return (waiter.only,)
+        if waiter.avoided is None:
+            return self.servers
+        working = (each for each in self.servers if each is not waiter.avoided and not each.concurrency.half_open)
+        return tuple(working) or self.servers
 
     def _start_waiting(self) -> None:
         """Start the waiting calls that may start, and set a timer for when the next one may."""
+        delay, kept = UNTIL_A_CALL_ENDS, deque[_Waiter]()
         while self._waiters:
-            admission, tokens = self._waiters[0]
-            if not admission.done():  # a cancelled one is only removed
-                delay = self._delay(tokens)
-                if delay:
-                    if self._timer is not None:
-                        self._timer.cancel()
-                    later = delay < _UNTIL_A_CALL_ENDS
-                    self._timer = self._loop.call_later(delay, self._start_waiting) if later else None
-                    return
-                admission.set_result(self._start(tokens))
+            waiter = self._waiters[0]
+            if not waiter.admission.done():  # a cancelled one is only removed
+                started = self._started(waiter)
+                if started is None:
+                    now = self._loop.time()
+                    delay = min(delay, *(each.delay(now, waiter.tokens) for each in self._allowed(waiter)))
+                    if waiter.only is None and waiter.avoided is None:
+                        break  # those behind it wait for the same
+                    kept.append(waiter)
+                else:
+                    waiter.admission.set_result(started)
             self._waiters.popleft()
+        self._waiters.extendleft(reversed(kept))
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay, self._start_waiting) if delay < UNTIL_A_CALL_ENDS else None
 
     # ---- what came of a call ----
 
-    def _record_answer(self, began: float) -> None:
+    def _record_answer(self, admission: _Admission) -> None:
         now = self._loop.time()
-        self.answered += 1
         self._given_up = self._refused = self._unreadable = 0
         self._last_answer_at = now
-        self.concurrency.succeeded(now, began, self._running)
+        admission.server.succeeded(now, admission.began)
 
-    def _record_bad_request(self, exc: RequestFailedError, began: float) -> None:
+    def _record_bad_request(self, exc: RequestFailedError, admission: _Admission) -> None:
         """Count the reply to a bad request as an answer: the server works. One that was not sent says nothing of it."""
         if not isinstance(exc, UnsentError):
-            self._record_answer(began)
+            self._record_answer(admission)
 
-    def _settle(self, entry: list[float], used: float) -> None:
-        """Correct the estimated tokens of a call; a server that reports none leaves the estimate."""
-        if self._tokens is not None and used:
-            self._tokens.settle(entry, used)
-
-    def _record_failure(self, exc: RetryableError, began: float) -> None:
-        if exc.complete:
-            return  # a server that answers is not overloaded
+    def _record_failure(self, exc: RetryableError, admission: _Admission) -> None:
+        if exc.complete and len(self.servers) == 1:
+            return  # a server that answers is not overloaded; beside others, one that answers nonsense is left out
         now = self._loop.time()
-        if exc.retry_after is not None and exc.retry_after > self._patience:
+        admission.server.failed(
+            now, admission.began, _jitter(), str(exc), overloaded=exc.overloaded, retry_after=exc.retry_after
+        )
+        soonest = min(server.concurrency.resume_at for server in self.servers) - now
+        if exc.retry_after is not None and min(soonest, exc.retry_after) > self._patience:
             raise BackendError(
                 f"{exc}; the server asks to wait for {exc.retry_after:.0f} s",
                 where=self._where,
                 hint="Try again after that.",
             ) from None
-        self.concurrency.failed(now, began, _jitter(), overloaded=exc.overloaded, retry_after=exc.retry_after)
 
-    def _check_refusal(self, exc: HttpStatusError, tries: int, *, probing: bool) -> None:
-        """Stop the run at a status that all requests get; one among answers may be a whim of the server."""
-        self._refused += 1
-        if probing or not self.answered or self._refused > _MAX_REFUSED:
+    def _record_unreachable(self, exc: UnreachableError, admission: _Admission, *, final: bool) -> None:
+        """Leave a server out that is not there. If none is, the run stops; ``final``: no other may be asked."""
+        server = admission.server
+        server.unreachable = True
+        server.failed(self._loop.time(), admission.began, _jitter(), exc.what)
+        if final or all(each.unreachable for each in self.servers):
             raise exc from None
+
+    def _check_refusal(self, exc: HttpStatusError, admission: _Admission, tries: int, *, probing: bool) -> None:
+        """Stop the run at a status that all requests get; one among answers may be a whim of the server.
+
+        Beside other servers, one that answered and now refuses is left out.
+        """
+        self._refused += 1
+        if probing or not admission.server.answered or self._refused > _MAX_REFUSED:
+            raise exc from None
+        if len(self.servers) > 1:
+            admission.server.failed(self._loop.time(), admission.began, _jitter(), exc.what)
         if tries >= _MAX_COMPLETE_TRIES:
             raise RequestFailedError(Failed(f"http_{exc.status}", exc.what, retryable=True)) from None
 
-    def _check_patience(self, exc: RetryableError, first_began: float, tries: int) -> None:
+    def _check_patience(self, exc: RetryableError, tried: _Tried) -> None:
         """Give the request up, or stop the run, if this has gone on for too long."""
-        now = self._loop.time()
+        now, first_began = self._loop.time(), tried.first_began
         if self._given_up or now - max(first_began, self._last_answer_at) > self._patience:
             self._given_up += 1
             if not self.answered or self._given_up > _MAX_GIVEN_UP:
@@ -229,7 +283,7 @@ class RateLimiter:
                     where=self._where,
                     hint="--patience sets how long kshot tries.",
                 ) from None
-        if self._given_up or now - first_began > self._patience or tries >= _max_tries(exc):
+        if self._given_up or now - first_began > self._patience or tried.count >= _max_tries(exc):
             self._unreadable += exc.complete
             if self._unreadable > _MAX_GIVEN_UP:
                 hint = "Check --base-url and --model-type: no reply in between could be read."
@@ -257,7 +311,7 @@ async def backoff(seconds: float) -> None:
 
 
 def _pause_seconds(tries: int) -> float:
-    return min(_MAX_BACKOFF_SECONDS, 0.25 * 2.0 ** max(tries - 1, 0)) * _jitter()
+    return min(MAX_BACKOFF_SECONDS, 0.25 * 2.0 ** max(tries - 1, 0)) * _jitter()
 
 
 def _jitter() -> float:

@@ -1,4 +1,4 @@
-"""What the two APIs share: a name, a fingerprint, an event loop, a connection, and serving requests through them."""
+"""What the two APIs share: a name, a fingerprint, an event loop, connections, and serving requests through them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from kshot.backends.server.address import Address, model_and_url, proxy_for
-from kshot.backends.server.connection import Body, Connection, load_aiohttp
+from kshot.backends.server.address import Address, model_and_urls, proxy_for
+from kshot.backends.server.connection import Body, load_aiohttp
 from kshot.backends.server.event_loop import EventLoopHandle, inherited
 from kshot.backends.server.http_errors import HttpReply, HttpStatusError, RequestFailedError, UnsentError
-from kshot.backends.server.keys import Provider, account_for
-from kshot.backends.server.notes import ReplyNotes
-from kshot.backends.server.rate_limiter import RequestLimits
+from kshot.backends.server.keys import Account, Provider, account_for
+from kshot.backends.server.notes import Notes
 from kshot.backends.server.reading import bytes_of
 from kshot.backends.server.request_options import read_request_options
+from kshot.backends.server.server_group import ServerGroup
+from kshot.backends.server.server_load import RequestLimits
 from kshot.backends.server.workers import WorkerPool
 from kshot.core.budget import Tries
 from kshot.core.protocols import Abilities, RequestQueue
@@ -52,7 +53,7 @@ class ParameterChanges:
 
 
 class Server(ABC):
-    """A model behind a server. Nothing is sent before the first request."""
+    """A model behind a server, or behind several side by side. Nothing is sent before the first request."""
 
     answers: tuple[type, ...] = (Generate,)
     in_background = True
@@ -65,7 +66,7 @@ class Server(ABC):
         self,
         spec: str,
         *,
-        base_url: str | None = None,
+        base_url: str | Sequence[str] | None = None,
         api_key_env: str | None = None,
         header: Sequence[str] | None = None,
         request_option: Sequence[str] | None = None,
@@ -80,21 +81,27 @@ class Server(ABC):
         load_aiohttp()
         kind = self.provider.name
         self.name = f"{kind}:{spec}"
-        self._model, url = model_and_url(spec, base_url, self.provider.url)
-        where = f"{kind}:{self._model} at {url}"
-        self._extra = read_request_options(request_option or (), where)
-        account = account_for(self.provider, url, api_key_env, header or (), where)
-        self._notes = ReplyNotes(self._model, self.usage_fields, account)
-        self._address = Address(url, where, account, timeout, bytes_of(max_reply), proxy_for(url))
+        self._model, urls = model_and_urls(spec, base_url, self.provider.url)
+        self._where = f"{kind}:{self._model} at {', '.join(urls)}"
+        self._extra = read_request_options(request_option or (), self._where)
+        addresses = []
+        for url in urls:
+            where = f"{kind}:{self._model} at {url}"
+            account = account_for(self.provider, url, api_key_env, header or (), where)
+            addresses.append(Address(url, where, account, timeout, bytes_of(max_reply), proxy_for(url)))
+        self._addresses = tuple(addresses)
+        self._secrets = Account(secrets=tuple(each for address in addresses for each in address.account.secrets))
+        self._notes = Notes(self._model, self.usage_fields, addresses)
         self._limits = RequestLimits(max_concurrency, rpm, tpm, patience)
-        parts = [kind, url, self._model, *self._identity(), *([self._extra] if self._extra else [])]
+        # Servers side by side are one model, and the first address stands for all of them.
+        parts = [kind, urls[0], self._model, *self._identity(), *([self._extra] if self._extra else [])]
         body = json.dumps(parts, ensure_ascii=False, sort_keys=True)
         self.fingerprint = (
             f"{kind}:{hashlib.blake2b(body.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
         )
         self._event_loop = EventLoopHandle()
-        self._connection: Connection | None = None
-        self._connection_loop: asyncio.AbstractEventLoop | None = None
+        self._group: ServerGroup | None = None
+        self._group_loop: asyncio.AbstractEventLoop | None = None
         self._mean_reply_tokens = 0.0
         self._changes = ParameterChanges()
         self._gives_logprobs = False
@@ -107,8 +114,8 @@ class Server(ABC):
 
     @property
     def notes(self) -> list[str]:
-        """What is strange about the server, each once."""
-        return self._notes.texts
+        """What is strange about the servers, each once; of several, also what each of them did."""
+        return [*self._notes.texts, *(self._group.notes if self._group is not None else ())]
 
     @property
     def abilities(self) -> Abilities:
@@ -125,24 +132,24 @@ class Server(ABC):
 
     def __repr__(self) -> str:
         """Show the model and the server, and no key."""
-        return f"<{self.name} at {self._address.url}>"
+        return f"<{self.name} at {', '.join(address.url for address in self._addresses)}>"
 
     def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response] | None]:
-        """Answer requests, as many at one time as the server can take, and yield the answers as they come."""
-        limit = self._limits.max_concurrency
-        return WorkerPool(self._event_loop, self._respond, limit, self._address.where).serve(queue)
+        """Answer requests, as many at one time as the servers can take, and yield the answers as they come."""
+        limit = self._limits.max_concurrency * len(self._addresses)
+        return WorkerPool(self._event_loop, self._respond, limit, self._where).serve(queue)
 
-    async def _connected(self) -> Connection:
-        """Return the connection, opened now unless it is open in this event loop."""
+    async def _connected(self) -> ServerGroup:
+        """Return the connections, opened now unless they are open in this event loop."""
         loop = asyncio.get_running_loop()
-        connection = self._connection
-        if connection is None or connection.closed or self._connection_loop is not loop:
-            if connection is not None and not connection.closed:  # a forked process has that of its parent
-                inherited.append(connection)
-            connection = Connection(self._address, self._limits, self._tries, self._notes.inspect)
-            self._connection, self._connection_loop = connection, loop
-            self._event_loop.on_close.append(connection.close)
-        return connection
+        group = self._group
+        if group is None or group.closed or self._group_loop is not loop:
+            if group is not None and not group.closed:  # a forked process has that of its parent
+                inherited.append(group)
+            group = ServerGroup(self._addresses, self._limits, self._tries, self._notes.inspectors, self._where)
+            self._group, self._group_loop = group, loop
+            self._event_loop.on_close.append(group.close)
+        return group
 
     async def _respond(self, request: Request) -> Response:
         with self._tries.request():
@@ -153,8 +160,8 @@ class Server(ABC):
         return self._redacted(response)
 
     def _redacted(self, response: Response) -> Response:
-        """Return the response without the key, which a server may have quoted in parts."""
-        account = self._address.account
+        """Return the response without any key, which a server may have quoted in parts."""
+        account = self._secrets
         if isinstance(response, Generated):
             text, reasoning = account.redacted(response.text), account.redacted(response.reasoning)
             tokens = response.token_logprobs if text == response.text else None  # they would spell the key
@@ -164,7 +171,7 @@ class Server(ABC):
         )
 
     @abstractmethod
-    async def _answer(self, connection: Connection, request: Request) -> Response:
+    async def _answer(self, group: ServerGroup, request: Request) -> Response:
         """Answer one request."""
 
     def _reply_tokens(self, request: Generate) -> float:
@@ -180,7 +187,7 @@ class Server(ABC):
 
     async def _post(
         self,
-        connection: Connection,
+        group: ServerGroup,
         path: str,
         build: Callable[[ParameterChanges], Body],
         read: Callable[[Any], T],
@@ -195,7 +202,7 @@ class Server(ABC):
         """
         post = partial(
             self._post_changed,
-            connection,
+            group,
             path,
             build,
             read,
@@ -222,7 +229,7 @@ class Server(ABC):
 
     async def _post_changed(
         self,
-        connection: Connection,
+        group: ServerGroup,
         path: str,
         build: Callable[[ParameterChanges], Body],
         read: Callable[[Any], T],
@@ -232,7 +239,7 @@ class Server(ABC):
         used_tokens: Callable[[T], float],
     ) -> T:
         """Post with these changes, and with those that the server's errors ask for."""
-        return await connection.post(
+        return await group.post(
             path,
             lambda: build(changes) | self._extra,
             read,

@@ -19,7 +19,13 @@ _option = partial(option, group="servers (openai:, anthropic:)")
 class ServerSettings(Options):
     """Where a server is, and how it is asked."""
 
-    base_url: str | None = _option(None, "address of the server, such as http://localhost:8000/v1", metavar="URL")
+    base_url: tuple[str, ...] | None = _option(
+        None,
+        "address of the server, such as http://localhost:8000/v1; several serve the model side by side (repeatable)",
+        repeat=True,
+        metavar="URL",
+        first_counts=True,
+    )
     api_key_env: str | None = _option(
         None,
         "environment variable that holds the server's key (default: OPENAI_API_KEY and ANTHROPIC_API_KEY, which go to "
@@ -42,7 +48,9 @@ class ServerSettings(Options):
         repeat=True,
         metavar="KEY=JSON",
     )
-    max_concurrency: int = _option(64, "maximum number of requests at one time", kind=int, least=1, identity=False)
+    max_concurrency: int = _option(
+        64, "maximum number of requests at one time, at each server", kind=int, least=1, identity=False
+    )
     rpm: int | None = _option(None, "maximum number of requests in any minute", kind=int, least=1, identity=False)
     tpm: int | None = _option(None, "maximum number of tokens in any minute", kind=int, least=1, identity=False)
     timeout: float = _option(600.0, "seconds after which a reply is given up", kind=float, least=0.001, identity=False)
@@ -84,7 +92,7 @@ _of_judge, _of_rewriter = partial(_of_role, "judge"), partial(_of_role, "rewrite
 class JudgeServerSettings(Options):
     """The judge's account, request options and prices."""
 
-    judge_base_url: str | None = _of_judge("base_url")
+    judge_base_url: tuple[str, ...] | None = _of_judge("base_url")
     judge_api_key_env: str | None = _of_judge("api_key_env")
     judge_header: tuple[str, ...] | None = _of_judge("header")
     judge_request_option: tuple[str, ...] | None = _of_judge("request_option")
@@ -96,7 +104,7 @@ class JudgeServerSettings(Options):
 class RewriterServerSettings(Options):
     """The rewriter's account, request options and prices."""
 
-    rewrite_base_url: str | None = _of_rewriter("base_url")
+    rewrite_base_url: tuple[str, ...] | None = _of_rewriter("base_url")
     rewrite_api_key_env: str | None = _of_rewriter("api_key_env")
     rewrite_header: tuple[str, ...] | None = _of_rewriter("header")
     rewrite_request_option: tuple[str, ...] | None = _of_rewriter("request_option")
