@@ -191,6 +191,7 @@ def preview(dataset: Any, **options: Unpack[EvaluateOptions]) -> list[Preview]:
 def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] = lambda _: None) -> Iterator[Preview]:
     """Yield the previews one by one."""
     judged = any(name in settings.changed() for name in ("judge", *JUDGE_OPTIONS))
+    noted: set[str] = set()  # tasks of a sweep have the same to say
     for spec in listed(dataset):
         source = source_of(spec, settings)
         require_all(source.packages(settings, scored=False))
@@ -198,8 +199,10 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
         for text in source.announcements():
             note(text)
         for task in source.previews(settings):
-            for text in task.notes:
-                note(text)
+            for text in dict.fromkeys(task.notes):
+                if text not in noted:
+                    note(text)
+            noted.update(task.notes)
             for sample in task.samples:
                 yield previewed(task, sample, judged=judged)
         source.close()

@@ -175,3 +175,17 @@ def test_other_settings_are_still_refused_in_an_earlier_run(capsys):
     assert done.code == 2
     for change in ("num_shots was 1, is 0 (default)", "limit was 3, is not set", "seed was 2023 (default), is 5"):
         assert change in done.err
+
+
+def test_settings_of_a_dataset_are_not_in_the_name_but_in_its_digest(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = "rows/quiz.csv,question=Q,options=A+B,answer=key"
+    named = default_folder(["embedded"], [table], Settings())
+    assert named.startswith("runs/quiz.csv-embedded-")
+    assert default_folder(["embedded"], ["rows/quiz.csv"], Settings()) != named
+    assert default_folder(["embedded"], ["quiz.py:Quiz,dataset_path=a/b.csv"], Settings()).startswith(
+        "runs/Quiz-embedded-"
+    )
+    earlier = named.replace("quiz.csv-", "quiz.csv-question-Q-options-A-B-answer-key-")
+    Path(earlier).mkdir(parents=True)
+    assert default_folder(["embedded"], [table], Settings()) == earlier

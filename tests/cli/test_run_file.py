@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -94,7 +95,11 @@ def test_a_suite_is_killed_continued_and_the_same_as_one_that_ran_through(folder
         assert (folder / "runs/suite" / name).read_bytes() == (elsewhere / "calm" / name).read_bytes()
     tasks = {row["task"] for row in figures(folder / "runs/suite")}
     assert {f"capitals,dataset_path=10,num_shots={k}" for k in (0, 1, 2)} < tasks
-    assert "num_shots" in (folder / "runs/suite/report.html").read_text()
+    report = (folder / "runs/suite/report.html").read_text()
+    (curve,) = re.findall(r'<figure[^>]* id="sweep-1">.*?</figure>', report, re.DOTALL)
+    assert "capitals,dataset_path=10 · Accuracy by number of examples" in curve
+    assert [curve.count(part) for part in ('<svg role="img"', "<table")] == [2, 1]  # for desks, for phones, in numbers
+    assert all(name in curve for name in ("steady 0", "steady 1"))
 
 
 def test_the_command_line_goes_before_the_file(folder, capsys):

@@ -52,6 +52,14 @@ def test_the_report_begins_with_the_curve(run):
     assert 'class="curve"' in page
 
 
+def test_a_preview_says_once_what_is_the_same_for_every_value(tmp_path, capsys):
+    (tmp_path / "quiz.csv").write_text("Q,o,key\ncapital?,Rome|Paris,B\nsum?,1|2,A\n")
+    flags = ("--question", "Q", "--options", "o", "--answer", "key", "-k", "0,1")
+    done = kshot(capsys, "preview", "-d", str(tmp_path / "quiz.csv"), *flags)
+    assert (done.code, done.out.count("quiz,num_shots=")) == (0, 4)
+    assert len(done.err.splitlines()) == len(set(done.err.splitlines())) == 2
+
+
 def test_a_preview_shows_every_value(capsys):
     done = kshot(capsys, "preview", "-d", PLANETS, "-k", "0,2", "--limit", "1", "--json")
     rows = [json.loads(line) for line in done.out.splitlines()]

@@ -37,6 +37,19 @@ def test_the_likeliest_option_is_right_by_itself_and_by_its_length(tmp_path):
     assert found["metrics"] == {"acc,none": 0.5, "acc_norm,none": 1.0, "acc_bytes,none": 1.0, "exact_match,none": 1.0}
 
 
+@pytest.mark.parametrize(
+    ("keys", "responses", "said"),
+    [
+        (CHOICE, [[-1.0, True]] * 3 + ["wren"], r"response 3 is 'wren'. Give \[log-probability, is greedy\]"),
+        (CHOICE, [[-1.0, True]] * 3 + [["-1", True]], r"response 3 is \['-1', True\]"),
+        ({"doc_to_target": "a"}, ["wren", None], "response 1 is None. Give a text for each request"),
+    ],
+)
+def test_a_response_of_another_kind_is_named(tmp_path, keys, responses, said):
+    with pytest.raises(DataError, match=said):
+        score(tmp_path, keys, responses)
+
+
 def test_a_tie_goes_to_the_first_option(tmp_path):
     found = score(tmp_path, {**CHOICE, **metrics("acc")}, [[-1.0, False]] * 4)
     assert [doc["acc,none"] for doc in found["docs"]] == [0.0, 1.0]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.options import Options
+from kshot.core.specs import without_options
 
 
 def default_folder(models: Sequence[str], datasets: Sequence[str], settings: Options, below: str | None = None) -> str:
@@ -17,15 +18,13 @@ def default_folder(models: Sequence[str], datasets: Sequence[str], settings: Opt
 
     It lies below ``runs``, or below the folder that a config names.
     """
-    title = _title(models, datasets)
-    if below is not None:
-        return _folder(title, json.dumps([models, datasets, settings.identity()], sort_keys=True), below)
-    name = _folder(title, json.dumps([models, datasets, settings.identity()], sort_keys=True))
-    earlier = _earlier_identity(settings)
-    if earlier is None or Path(name).exists():
-        return name
-    before = _folder(title, json.dumps([models, datasets, earlier]))
-    return before if Path(before).exists() else name
+    bare = [without_options(text) for text in datasets]  # settings would only make the name long
+    titles = dict.fromkeys((_title(models, bare), _title(models, datasets)))
+    identities = [json.dumps([models, datasets, settings.identity()], sort_keys=True)]
+    if below is None and (earlier := _earlier_identity(settings)) is not None:
+        identities.append(json.dumps([models, datasets, earlier]))
+    names = [_folder(title, identity, below or "runs") for identity in identities for title in titles]
+    return next((name for name in names if Path(name).exists()), names[0])
 
 
 def _title(models: Sequence[str], datasets: Sequence[str]) -> str:
@@ -35,7 +34,7 @@ def _title(models: Sequence[str], datasets: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip("-.")[:60]
 
 
-def _folder(title: str, identity: str, below: str = "runs") -> str:
+def _folder(title: str, identity: str, below: str) -> str:
     return f"{below}/{title}-{hashlib.blake2b(identity.encode(), digest_size=4).hexdigest()}"
 
 

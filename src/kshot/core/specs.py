@@ -60,6 +60,13 @@ def parse_spec(text: str) -> Spec:
     return Spec(text, name, argument, options)
 
 
+def without_options(text: str) -> str:
+    """Return a text without the ``,NAME=VALUE`` options at its end, whatever they are: for names that are shown."""
+    while found := _OPTION.fullmatch(text):
+        text = found[1]
+    return text
+
+
 def split_options(text: str) -> tuple[str, dict[str, str]]:
     r"""Split the trailing ``,NAME=VALUE`` options from a text; a name that is given twice is an error.
 

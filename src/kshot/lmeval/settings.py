@@ -34,7 +34,7 @@ class LmevalSettings(
     )
     num_fewshot: int | None = _option(
         None,
-        "number of examples instead of the task file's own, 0 included, or several; -k N does the same for N above 0",
+        "number of examples instead of the task file's own, 0 included, or several; -k N does the same",
         kind=int,
         least=0,
         sweeps=True,

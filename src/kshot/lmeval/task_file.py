@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -73,7 +74,30 @@ class TaskFile:
         if len(responses) != wanted:
             what = f"there are {len(responses)} responses to {wanted} requests"
             raise DataError(what, where=str(self.config.path), hint="Give one response for each request, in order.")
+        for number, response in enumerate(responses):
+            if not _fits(self.config.output_type, response):
+                what = f"response {number} is {response!r:.60}"
+                raise DataError(what, where=str(self.config.path), hint=_RESPONSES[self.config.output_type])
         return scored(self.config, self._functions, documents, _by_document(responses, sizes, self.config.repeats))
+
+
+_PAIR = "Give [log-probability, is greedy] for each request, such as [-2.5, True]."
+_RESPONSES = {
+    "generate_until": "Give a text for each request.",
+    "multiple_choice": _PAIR,
+    "loglikelihood": _PAIR,
+    "loglikelihood_rolling": "Give the log-probability of each document.",
+}
+"""What a response to each type of request is, for a message."""
+
+
+def _fits(output_type: str, response: Any) -> bool:
+    """Whether something can be the response to a request of this type; that to a document may be a pair, too."""
+    if output_type == "generate_until":
+        return isinstance(response, str)
+    if output_type == "loglikelihood_rolling" and isinstance(response, Real):
+        return True
+    return isinstance(response, (list, tuple)) and len(response) == 2 and isinstance(response[0], Real)  # noqa: PLR2004 - a pair
 
 
 def _by_document(responses: Sequence[Any], sizes: Sequence[int], repeats: int) -> list[list[list[Any]]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from kshot.core.specs import without_options
 from kshot.core.visible import one_line
 from kshot.report.cells import cell, shortened
 from kshot.report.quantities import dollars, rough_duration
@@ -225,7 +226,8 @@ def _models(run: Mapping[str, Any]) -> list[str]:
 
 
 def _datasets(run: Mapping[str, Any]) -> list[str]:
-    return [one_line(text.rstrip("/").rpartition("/")[2] or text) for text in run["datasets"]]
+    names = [(text, without_options(text)) for text in run["datasets"]]
+    return [one_line((bare.rstrip("/").rpartition("/")[2] or bare) + text[len(bare) :]) for text, bare in names]
 
 
 def _joined(names: Sequence[str], room: int | None = None) -> str:

@@ -1,6 +1,7 @@
 """Whole runs of tables: with a server, scored again, after the table has moved, in a sweep."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,17 @@ def table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quiz.csv").write_text(HEADER + ROWS)
     return tmp_path / "quiz.csv"
+
+
+@pytest.mark.needs("torch")
+def test_a_table_with_letters_runs_with_hf(table, tiny_llama, capsys):
+    done = command(capsys, "run", "-m", f"hf:{tiny_llama}", "-d", "quiz.csv", *WORDS, "--out", "run", "--json")
+    assert done.code == 0, done.err
+    (row,) = [row for row in json.loads(done.out)["results"] if row["metric"] == "Accuracy"]
+    samples = [json.loads(line) for line in Path("run/samples.jsonl").read_text().splitlines()]
+    assert [sample["target"] for sample in samples] == [0, 3]  # the letters A and D
+    right = sum(sample["answer"] == sample["target"] for sample in samples)
+    assert (row["n"], row["failed"], row["value"]) == (2, 0, 50.0 * right)
 
 
 @pytest.mark.needs("aiohttp")

@@ -129,6 +129,18 @@ def test_groups_name_their_tasks(tmp_path):
     assert (found["versions"]["quiz"], found["configs"]["quiz"]["test_split"]) == (2.0, "test")
 
 
+def test_a_group_has_the_tasks_of_all_its_metrics(tmp_path):
+    over = {"task": "all", "average": "group"}
+    figures = [
+        figure("acc", 50.0, scale=100.0),
+        figure("acc", 50.0, scale=100.0, tasks=["quiz"], **over),
+        figure("em", 40.0, scale=100.0, tasks=["essay", "quiz"], **over),
+    ]
+    rows = [sample(0, {"acc": 100.0}, measured(-1.0)), sample(1, {"acc": 0.0}, measured(-1.0))]
+    found, _, _ = written(tmp_path, figures, rows)
+    assert found["group_subtasks"] == {"all": ["quiz", "essay"]}
+
+
 def test_a_document_by_itself_and_a_chat(tmp_path):
     turns = [{"role": "user", "content": "é?"}]
     rows = [

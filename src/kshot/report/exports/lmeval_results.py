@@ -216,8 +216,8 @@ def _groups(
         for row in held:
             groups[task] |= _figure(row, metrics[row["metric"]], None)
         better[task] = {metrics[row["metric"]].metric: bool(row.get("higher_is_better", True)) for row in held}
-        tasks = held[0].get("tasks")
-        below[task] = [str(name) for name in tasks] if isinstance(tasks, list) else []
+        lists = [row["tasks"] for row in held if isinstance(row.get("tasks"), list)]  # a metric may be that of some
+        below[task] = list(dict.fromkeys(str(name) for names in lists for name in names))
     return groups, below, better
 
 

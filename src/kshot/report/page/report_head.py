@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from kshot.core.shareable import shareable
+from kshot.core.specs import without_options
 from kshot.report.cells import shortened
 from kshot.report.page.markup import tag, text
 from kshot.report.table import short_names
@@ -30,7 +31,8 @@ def report_title(runs: Sequence[PageRun]) -> str:
 def about_runs(runs: Sequence[PageRun], not_compared: str) -> list[Markup]:
     """Return the lines below the title: what was asked of whom, and when."""
     models = short_names(dict.fromkeys(str(row["model"]) for run in runs for row in run.record.results))
-    datasets = dict.fromkeys(str(each) for run in runs for each in run.spec.get("identity", {}).get("datasets", ()))
+    named = [str(each) for run in runs for each in run.spec.get("identity", {}).get("datasets", ())]
+    datasets = dict.fromkeys(map(without_options, named))  # the section of settings has the rest
     said = [_listed("model", models.values()), _listed("dataset", shareable(list(datasets)))]
     lines = [tag("p", text(" · ".join(filter(None, said))), class_="soft")]
     if ended := sorted({when for run in runs if (when := _ended(run))}):
