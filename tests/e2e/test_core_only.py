@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kshot.core.extras import PACKAGES
+from tests.fake_server import FakeServer, chat
 from tests.pythons import installed
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -102,3 +103,20 @@ def test_readme_s_first_commands(age, wheel, tmp_path):
     done = core.run("kshot", "run", "-d", "handbook", "-m", "hybrid")
     assert done.returncode == 2
     assert "pip install 'kshot[search,dense]'" in done.stderr
+    check_table_with_a_server(core, wheel)
+
+
+def check_table_with_a_server(core, wheel):
+    """A table with letters runs with one command, without torch, as soon as the package for servers is there."""
+    (core.folder / "quiz.csv").write_text("Q,A,B,key\nIs water wet?,yes,no,A\nIs ice hot?,yes,no,B\n")
+    table = ("-d", "quiz.csv", "--question", "Q", "--options", "A,B", "--answer", "key")
+    with FakeServer(lambda call: chat("The answer is A.")) as server:
+        command = ("run", "-m", "openai:x", "--base-url", f"{server.url}/v1", "--model-type", "chat", *table)
+        lacking = core.run("kshot", *command)
+        assert (lacking.returncode, "pip install 'kshot[api]'" in lacking.stderr) == (2, True)
+        added = core.run("python", "-m", "pip", "install", "-q", "--no-compile", f"{wheel}[api]")
+        assert added.returncode == 0, added.stderr
+        done = core.run("kshot", *command, "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["results"]
+    assert (row["task"], row["n"], row["value"]) == ("quiz", 2, 50.0)
