@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from kshot.exporting import export
     from kshot.index.ranking import Found
+    from kshot.merging import merge
     from kshot.metrics import (
         F1,
         Accuracy,
@@ -146,6 +147,7 @@ _HOMES = {
         "Ter",
     ),
     "kshot.reporting": ("write_report",),
+    "kshot.merging": ("merge",),
     "kshot.rescoring": ("score",),
     "kshot.result": ("Result", "load"),
     "kshot.retrievers": ("Retriever",),
@@ -241,6 +243,7 @@ __all__ = [
     "load",
     "load_raw_dataset_from_file",
     "lookup",
+    "merge",
     "methods",
     "metrics",
     "passages",

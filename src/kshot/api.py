@@ -68,7 +68,7 @@ def evaluate(
             watching = Watchers(shown, *plan.loggers)
             with closing_for(watching):
                 result = _evaluated(plan, out=out, reuse=reuse, watcher=watching, code=code)
-                if plan.settings.report and result.path is not None:
+                if plan.settings.report and result.path is not None and plan.settings.shard is None:
                     from kshot.reporting import report_at_end
 
                     report_at_end(result, watching.note)
@@ -86,11 +86,14 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
     others = _runs_to_reuse(reuse)
     if out is None and others:
         raise UsageError("reuse needs out: answers are reused in a run folder")
+    if out is None and settings.shard is not None:
+        raise UsageError("shard needs out: the run folders of all shards are merged")
     with ExitStack() as stack:
         folder = None
         if out is not None:
             folder = stack.enter_context(RunFolder(out, plan.identity(), reuse=others, fsync=settings.fsync))
             code.record_in(folder.spec)
+            folder.spec |= {"notes": list(plan.notes)} if plan.notes else {}
             settings = _with_kept_tokens(settings, folder, watcher)
             watcher = Watchers(watcher, stack.enter_context(FolderProgress(folder.path, folder.started)))
         helpers: dict[str, Model] = {}
@@ -107,6 +110,8 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
             identity=plan.identity(),
             planned=plan.tasks,
         )
+        if settings.shard is not None:
+            run.note(f"shard {settings.shard} of a run: it has no figures; kshot merge joins the shards")
         for text in (text for source in sources for text in source.announcements()):
             watcher.note(text)
         for text in (*without_effect(settings, sources), *plan.notes, *unsafe_notes()):

@@ -334,6 +334,9 @@ class EvaluateOptions(TypedDict, total=False):
     token_logprobs: bool | None
     """Keep the log-probability of each token of the replies and measured texts, where the model gives it."""
 
+    shard: str | None
+    """Ask only the K-th of N parts of the samples, such as 3/40; kshot merge joins the parts."""
+
     fsync: Literal["always", "group", "never"] | None
     """When the disk stores the answers: after each one (always), within a second (group), or when the system likes
     (never: a power cut may lose more) (default: group)."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,13 @@ from kshot.core.file_names import FileNames, path_inside
 from kshot.core.protocols import Model, Source
 from kshot.core.records import Hit, Ranking
 from kshot.core.specs import parse_spec
-from kshot.core.task import Task
+from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import Watcher
 from kshot.index.store import Store
 from kshot.loggers import make_loggers
 from kshot.passages import is_passages
 from kshot.result import Result
-from kshot.runs.absent import StoredResponses, absent_model
+from kshot.runs.absent import StoredResponses, absent_model, check_nothing_lost
 from kshot.runs.code import RecordedCode
 from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.own_files import REPORT
@@ -60,27 +62,36 @@ def score(
         logger.show_on(shown)
     watching = Watchers(shown, *loggers)
     with closing_for(watching):
-        result = _scored(run, dataset, trust, dataset_path, unsafe_programs=unsafe_programs, watcher=watching)
+        path = checked_folder("the run", run)
+        spec = read_spec(path)
+        _check_answers(spec, path)
+        again = partial(scored_run, path, spec, dataset, trust=trust, dataset_path=dataset_path)
+        result = again(unsafe_programs=unsafe_programs, watcher=watching)
     result.notes += [note for logger in loggers for note in logger.notes]
     return result
 
 
-def _scored(
-    run: str | Path,
+def scored_run(
+    path: Path,
+    spec: Mapping[str, Any],
     dataset: Any,
+    *,
     trust: str | Path | Sequence[str | Path],
     dataset_path: str | Path | None,
-    *,
     unsafe_programs: bool,
     watcher: Watcher,
+    fill: Callable[[RunFolder], None] | None = None,
+    check: Callable[[Sequence[TaskResult]], None] = lambda _: None,
 ) -> Result:
-    path = checked_folder("the run", run)
-    spec = read_spec(path)
+    """Score the run that ``spec`` describes from the journal in this folder, without its models.
+
+    ``fill`` puts answers into the folder first; nothing is written before the datasets are found and their code is
+    trusted. ``check`` may refuse the results before files are replaced.
+    """
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
     settings = _settings(spec, path)
     if dataset_path is not None:
         settings = replace(settings, dataset_path=str(dataset_path))
-    _check_answers(spec, path)
     labels = _labels(spec, path)
     datasets = named_again(labels, given, _moved_before(spec))
     code = RecordedCode(spec, [*files_of(given), *_paths(trust)])
@@ -88,11 +99,17 @@ def _scored(
         sources = list(_sources(datasets, settings))
         tell_apart(sources)
         models, helpers = _absent_models(spec, helpers_of(settings, sources))
-        with (
-            RunFolder(path, spec["identity"], repair=False, fsync=settings.fsync) as folder,
-            StoredResponses(path) as stored,
-        ):
-            facts = spec.get("tasks", {})
+        with ExitStack() as stack:
+            repair = fill is not None  # else nothing is added to the journal
+            folder = stack.enter_context(RunFolder(path, spec["identity"], repair=repair, fsync=settings.fsync))
+            if fill is not None:
+                fill(folder)
+            stored = stack.enter_context(StoredResponses(path))
+
+            def checked(results: Sequence[TaskResult]) -> None:
+                check_nothing_lost(results, folder)
+                check(results)
+
             again = Run(
                 settings,
                 stored,
@@ -100,10 +117,11 @@ def _scored(
                 folder=folder,
                 watcher=watcher,
                 helpers=helpers,
-                facts=facts,
+                facts=spec.get("tasks", {}),
                 identity=spec["identity"],
+                check=checked,
             )
-            for text in (*without_effect(settings, sources), *unsafe_notes()):
+            for text in (*without_effect(settings, sources), *_notes(spec), *unsafe_notes()):
                 again.note(text)
             for text in (text for source in sources for text in source.announcements()):
                 watcher.note(text)
@@ -125,6 +143,15 @@ def _check_answers(spec: Mapping[str, Any], path: Path) -> None:
         raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
     if not (path / JOURNAL).exists():
         raise RunError("the run folder has no journal", where=str(path))
+    if "shard" in spec["identity"]:
+        hint = "kshot merge joins all shards, and scores them."
+        raise RunError("this is one shard of a run, and has no figures of its own", where=str(path), hint=hint)
+
+
+def _notes(spec: Mapping[str, Any]) -> list[str]:
+    """Return what the run found out when it was planned."""
+    notes = spec.get("notes")
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
 
 
 def _report(result: Result, watcher: Watcher) -> None:

@@ -10,7 +10,7 @@ from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.configs.settings import ConfigSettings
 from kshot.core.options import options_from
-from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings
+from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings, ShardSettings
 from kshot.datasets.settings import DatasetSettings
 from kshot.lmeval.settings import LmevalSettings
 from kshot.lookup.settings import LookupSettings
@@ -21,6 +21,7 @@ from kshot.passages.settings import PassageSettings
 class Settings(
     ProgramSettings,
     FolderSettings,
+    ShardSettings,
     ResponseSettings,
     LimitSettings,
     ServersSettings,

@@ -14,7 +14,7 @@ from kshot.core.errors import KshotError, UsageError
 from kshot.core.options import flag, settings_names, with_options
 from kshot.core.plugin_files import check_config_file
 from kshot.core.protocols import Model, Source
-from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings
+from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings, ShardSettings
 from kshot.core.specs import parse_spec, split_options
 from kshot.core.task import Task
 from kshot.methods.search import REWRITER
@@ -188,7 +188,13 @@ def helpers_of(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[
 def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
     """Name the options that the user has set and that change nothing for any of the datasets."""
     own = settings_names(
-        ModelSettings, ServersSettings, LimitSettings, ResponseSettings, FolderSettings, ProgramSettings
+        ModelSettings,
+        ServersSettings,
+        LimitSettings,
+        ResponseSettings,
+        FolderSettings,
+        ProgramSettings,
+        ShardSettings,
     )
     read = own.union(("seed", "judge"))
     read = read.union(*(source.reads(settings) for source in sources))

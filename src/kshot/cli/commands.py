@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kshot.cli import check, compare, export, gate, new, report, runs, samples, show, view
+from kshot.cli import check, compare, export, gate, merge, new, report, runs, samples, show, view
 
 if TYPE_CHECKING:
     import argparse
@@ -29,6 +29,7 @@ class Command(Protocol):
 
 COMMANDS: Mapping[str, Command] = {
     "check": check,
+    "merge": merge,
     "runs": runs,
     "show": show,
     "samples": samples,

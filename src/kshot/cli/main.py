@@ -141,9 +141,12 @@ def _show_traceback() -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from kshot.api import evaluate
     from kshot.cli.folder_names import default_folder
     from kshot.cli.gate import finish, gating
+    from kshot.cli.merge import finish_shard, shard_folder
     from kshot.cli.progress import Progress
     from kshot.cli.run_file import RunFileWriter, in_folder
     from kshot.cli.settings_options import options_of
@@ -160,11 +163,16 @@ def _run(parsed: argparse.Namespace) -> int:
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
     if parsed.out == "":
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
-    out = parsed.out or default_folder(
-        models or [usual], datasets, settings_from(options, datasets), _work_folder(parsed)
-    )
+    settings = settings_from(options, datasets)
+    whole = replace(settings, shard=None)
+    out = parsed.out or default_folder(models or [usual], datasets, whole, _work_folder(parsed))
+    if settings.shard is not None and not parsed.out:
+        out = shard_folder(out, settings.shard)
     out = in_folder(parsed, out)
     wanted = gating(parsed)
+    if settings.shard is not None and (wanted.gates or wanted.junit or wanted.summary):
+        hint = "Give the gates to kshot merge."
+        raise UsageError("a shard has no figures, so gates cannot check it", hint=hint)
     saving = [] if parsed.save_run_file is None else [RunFileWriter(parsed, parsed.save_run_file)]
     with wanted.telling(out):
         wanted.gates.check_baselines(out)
@@ -172,6 +180,8 @@ def _run(parsed: argparse.Namespace) -> int:
             watchers = [progress, *wanted.watchers(), *saving]
             more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
             result = evaluate(models, datasets, out=out, **more, **options)
+    if settings.shard is not None:
+        return finish_shard(result, settings.shard, as_json=parsed.json)
     return finish(result, wanted, as_json=parsed.json)
 
 

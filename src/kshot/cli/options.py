@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from kshot import __version__
 from kshot.cli.commands import COMMANDS
 from kshot.cli.gate import add_gates
+from kshot.cli.scoring_options import add_log, add_rescoring, add_trust
 from kshot.cli.settings_options import Once, add_settings, list_of
 from kshot.core.errors import UsageError
 
@@ -88,26 +89,7 @@ def parser() -> argparse.ArgumentParser:
         description="Score a run again from its journal, without its model.",
     )
     again.add_argument("run", metavar="RUN", help="run folder")
-    again.add_argument(
-        "-d",
-        "--dataset",
-        action="append",
-        metavar="FILE.py:CLASS",
-        help="name a dataset of the run again: its file has changed or moved, or the folder has no digest of it "
-        "(repeatable)",
-    )
-    _add_trust(again)
-    again.add_argument(
-        "--dataset-path", metavar="PATH", help="file or folder of the rows, if it is not where the run had it"
-    )
-    again.add_argument(
-        "--unsafe-programs",
-        action="store_true",
-        help="run the programs that a model wrote (pass@k) even where the system cannot confine them",
-    )
-    _add_log(again)
-    again.add_argument("--json", action="store_true", help="print the results as JSON")
-    add_gates(again)
+    add_rescoring(again)
     for command in COMMANDS.values():
         command.add(commands)
     return top
@@ -146,7 +128,7 @@ def _add_run(commands: Any) -> None:
         metavar="RUN",
         help="reuse the answers of another run wherever the request is the same (repeatable)",
     )
-    _add_log(run)
+    add_log(run)
     run.add_argument("--json", action="store_true", help="print the results as JSON")
     run.add_argument(
         "--save-run-file",
@@ -211,26 +193,7 @@ def _add_passages(commands: Any) -> None:
     export = actions.add_parser("export", help="write a run's rankings as TREC files and a BEIR folder")
     export.add_argument("run", metavar="RUN", help="run folder")
     export.add_argument("out", metavar="DIR", help="folder to write to")
-    _add_trust(export)
-
-
-def _add_trust(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--trust",
-        action="append",
-        metavar="FILE.py",
-        help="a file of yours that the run uses and that has changed since: its code may run (repeatable)",
-    )
-
-
-def _add_log(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--log",
-        action="append",
-        metavar="LOGGER",
-        help="log the run to wandb, mlflow, trackio or file.py:Class; options may follow, as in wandb,mode=offline "
-        "(kshot list loggers; repeatable)",
-    )
+    add_trust(export)
 
 
 def _add_datasets(command: argparse.ArgumentParser) -> None:

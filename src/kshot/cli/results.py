@@ -65,6 +65,8 @@ def _failures(result: Result) -> Iterator[str]:
 
 def _print(result: Result) -> None:
     console = Screen()
+    if (shard := result.settings.get("shard")) is not None:
+        console.print(one_line(f"shard {shard} of a run has no figures: kshot merge joins the shards"))
     single = [row for row in result.results if not is_swept(row)]
     looked_up = [row for row in single if row.get("kind") == "lookup"]
     searched = [row for row in single if row.get("kind") == "passages"]

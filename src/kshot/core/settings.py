@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias, get_args
 
+from kshot.core.errors import UsageError
 from kshot.core.options import Options, option
 
 
@@ -36,6 +37,50 @@ class LimitSettings(Options):
         metavar="USD",
         identity=False,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardSettings(Options):
+    """Which part of a run this one is, where several machines share the work and know nothing of each other."""
+
+    shard: str | None = option(
+        None,
+        "ask only the K-th of N parts of the samples, such as 3/40; kshot merge joins the parts",
+        metavar="K/N",
+    )
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        super().__post_init__()
+        if self.shard is not None:
+            Shard.parse(self.shard)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of ``of`` parts of a run; ``number`` counts from 1."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read ``3/40``."""
+        number, slash, of = text.partition("/")
+        if slash and all(part.isascii() and part.isdecimal() and len(part) <= _DIGITS for part in (number, of)):
+            found = cls(int(number), int(of))
+            if 1 <= found.number <= found.of:
+                return found
+        hint = "The first of 40 parts is 1/40, the last one 40/40."
+        raise UsageError(f"--shard is {text!r:.60}; it must be K/N, with K from 1 to N", hint=hint)
+
+    def __str__(self) -> str:
+        """Return it as the user writes it."""
+        return f"{self.number}/{self.of}"
+
+
+_DIGITS = 6
+"""A run has fewer than a million shards."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,10 @@ COUNTED = ("unanswered", "ties", "failed_replies", "cut_prompts", "cut_replies",
 among several to one sample, and prompts and replies that are not whole."""
 
 
+NOT_ASKED = "not_asked"
+"""The kind of failure of a request to which a run that is scored again holds no answer."""
+
+
 def no_shots(sample: Sample) -> Sequence[Sample]:  # noqa: ARG001 - other selectors use the sample
     """Show no examples."""
     return ()
@@ -83,6 +87,8 @@ class TaskResult:
     rules: dict[str, int] = field(default_factory=dict)
     """By rule: the replies that it took the answer out of."""
     first_failure: str = ""
+    not_asked: list[str] = field(default_factory=list)
+    """The ids of samples to which a run that is scored again holds no answer."""
     usage: dict[str, list[int]] = field(default_factory=dict)
     """By role (``model``, ``judge``): tokens read and written; equal requests are counted once."""
     token_logprobs: list[int] = field(default_factory=lambda: [0, 0])

@@ -46,6 +46,7 @@ class ShownExamples:
         self._retriever: ExampleRetriever | None = None
         self._count_tokens: TokenCounter | None = None
         self._kept: dict[str, int] = {}
+        self._is_unfitted = False
         self.shots: tuple[Sample, ...] = ()
 
     def choose(self) -> None:
@@ -76,7 +77,9 @@ class ShownExamples:
         self._count_tokens, recorded = count_tokens, recorded or {}
         self._kept = dict(recorded.get("kept", {}))
         shows = bool(self.shots) or self._chosen is not None
-        if shows and count_tokens is None and not recorded and "max_example_tokens" in self._dataset.args.changed():
+        unfitted = shows and count_tokens is None and "max_example_tokens" in self._dataset.args.changed()
+        self._is_unfitted = recorded.get("unfitted", False) if recorded else unfitted
+        if self._is_unfitted:
             self._writer.note("--max-example-tokens needs a model with a tokenizer and is not applied")
         drawn, kept = len(self.shots), recorded.get("shots")
         self.shots = self.shots[:kept]
@@ -90,10 +93,12 @@ class ShownExamples:
         """Return what a run records of the examples.
 
         ``kept`` is the number of examples of each row that has fewer than the retriever chose. It grows with the run.
+        ``unfitted``: the model could not count tokens, so that none was left out.
         """
+        unfitted = {"unfitted": True} if self._is_unfitted else {}
         if self._retriever is None:
-            return {"shots": len(self.shots)}
-        return {"retriever": dict(self._retriever.facts), "kept": self._kept}
+            return {"shots": len(self.shots), **unfitted}
+        return {"retriever": dict(self._retriever.facts), "kept": self._kept, **unfitted}
 
     @cached_property
     def drawn(self) -> tuple[Sample, ...]:

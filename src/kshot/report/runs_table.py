@@ -192,6 +192,8 @@ def headline(run: Mapping[str, Any]) -> str:
     """Return the first figure of a run, and how many more there are; or how far it has come, or what is wrong."""
     if run["progress"] is not None:
         return progress_text(run["progress"])
+    if "shard" in run:
+        return f"shard {run['shard']}"
     if run["headline"] is None:
         return run["why"] or ""
     more = len(run["figures"]) - 1

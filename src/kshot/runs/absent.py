@@ -10,7 +10,7 @@ from kshot.core.corpus import Corpus, corpus_fingerprint
 from kshot.core.errors import RunError
 from kshot.core.protocols import Abilities, IndexStore, Model, RequestQueue
 from kshot.core.records import Failed, Generate, Loglik, Request, Response, Search
-from kshot.core.task import TaskResult
+from kshot.core.task import NOT_ASKED, TaskResult
 from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.journal import Journal
 
@@ -30,7 +30,7 @@ class AbsentModel:
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
         """Fail every request."""
         for request in queue:
-            yield request, Failed("not_asked", "the run holds no answer to this request")
+            yield request, Failed(NOT_ASKED, "the run holds no answer to this request")
 
     def close(self) -> None:
         """Do nothing: nothing is open."""

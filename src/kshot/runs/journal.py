@@ -119,6 +119,13 @@ class Journal:
             raise RunError("the file changed while it was in use", where=str(self._path), hint="Run it again.")
         return record if record.key == key else None
 
+    def records(self) -> Iterator[JournalRecord]:
+        """Yield every record in the order of the file; several may have one key, and damaged lines have none."""
+        try:
+            yield from (line.record for line in self._lines() if line.record is not None)
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+
     def put(self, key: str, asked: str, response: Response) -> None:
         """Append a response in one write, so that a killed process leaves it complete or absent."""
         if self._lost is not None:

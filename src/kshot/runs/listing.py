@@ -192,6 +192,7 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
         "failed": failed if progress is None else progress["failed"],  # an earlier summary is not of this session
         "cost_usd": _cost(spec, summary),
         "progress": progress,
+        **({"shard": str(shard)} if (shard := spec.get("identity", {}).get("shard")) is not None else {}),
     }
 
 

@@ -25,9 +25,9 @@ from kshot.core.protocols import (
     Source,
 )
 from kshot.core.records import Generate, Loglik, Outcome, ResultRow, Sample, Search
+from kshot.core.settings import Shard
 from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import PlannedTask, Watcher
-from kshot.runs.absent import check_nothing_lost
 from kshot.runs.data_digest import DataDigests
 from kshot.runs.first_failures import failure_line
 from kshot.runs.folder import SUMMARY, RunFolder
@@ -39,6 +39,7 @@ from kshot.runs.replies import note_on_token_logprobs
 from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.sessions import versions
+from kshot.runs.shards import Part, Split
 from kshot.runs.sharing import note_on_sharing
 from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
@@ -63,13 +64,14 @@ class Run:
         facts: Mapping[str, Any] | None = None,
         identity: Mapping[str, Any] | None = None,
         planned: Sequence[PlannedTask] | None = None,
+        check: Callable[[Sequence[TaskResult]], None] = lambda _: None,
     ) -> None:
         """Take what the run needs: ``memo`` stores the answers, ``watcher`` shows the progress.
 
         ``helpers`` are the models beside the evaluated one, by role: judge, rewriter, corpus (the search engine of
         rag). ``facts`` are those that an earlier run recorded, by model; ``store`` keeps the indexes of search engines.
         ``identity``: what the results depend on, models and datasets included. ``planned``: all tasks of the run, with
-        their models; None if they are not known.
+        their models; None if they are not known. ``check`` may refuse the results before the files are replaced.
         """
         self._settings = settings
         self._memo = memo
@@ -80,7 +82,8 @@ class Run:
         self._earlier_facts = facts or {}
         self._identity = dict(identity or settings.identity())
         self._scores_again = facts is not None
-        self._planned = planned
+        self._planned, self._check = planned, check
+        self._split = None if settings.shard is None else Split(Shard.parse(settings.shard), planned)
         self._notes: dict[str, None] = {}
         self._failures: list[str] = []
         self._results: list[TaskResult] = []
@@ -125,16 +128,16 @@ class Run:
                 self._tell_notes(helper)
             for note in note_on_sharing(self._tokens_read):
                 self._watcher.note(note)
-            if self._scores_again and self._folder is not None:
-                check_nothing_lost(self._results, self._folder)  # before the files are replaced
-        results, comparisons = corrected_gaps(results), compared(self._results, results)
+            self._check(self._results)  # before the files are replaced
+        results = corrected_gaps(results)
+        comparisons = [] if self._split else compared(self._results, results)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         path = None if self._folder is None else self._folder.path
         held = samples if path is None else None  # those of a folder are read when they are asked for
         record = RunRecord(results, notes, path, self._failures, comparisons, usage, self._identity, held)
         if self._folder is not None:
             with self._folder.replacing(SUMMARY) as file:
-                more = {"comparisons": comparisons, "usage": usage}
+                more = {"shard": self._settings.shard, "comparisons": comparisons, "usage": usage}
                 body = {"results": results, "notes": notes} | {name: rows for name, rows in more.items() if rows}
                 file.write(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
         self._watcher.ended(results, usage)
@@ -204,10 +207,10 @@ class Run:
             task = self._with_recordings_noted(compiled, model, roles)
             for note in task.notes:
                 self.note(note)
-            total = len(task.samples) if isinstance(task.samples, Sized) else None
+            part = None if self._split is None else self._split.part(task)
             result = TaskResult(task, roles["model"].name)
             self._meter.begin(result)
-            self._watcher.begin(task.name, model.name, total)
+            self._watcher.begin(task.name, model.name, _size(task, part))
             with self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
                 result.task = recorded
                 run_task(
@@ -217,10 +220,11 @@ class Run:
                     emit,
                     self._answered,
                     budget=self._budget,
+                    part=part,
                     token_logprobs=self._settings.token_logprobs,
                 )
             result.task = task  # sources know the samples that they made, not those that are digested on their way
-            for note in notes_of(result):
+            for note in () if self._split else notes_of(result):
                 self.note(note)
             if result.first_failure:
                 counts = (result.failed, result.failed_replies)
@@ -228,12 +232,14 @@ class Run:
             for role, spent in result.usage.items():
                 sums = self._usage.setdefault((roles[role].name, role), [0, 0])
                 sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
-            figures = list(result_rows(result))
+            figures = [] if self._split else list(result_rows(result))  # those of a part would be taken for the whole
             self._watcher.finished(figures)
             rows += figures
             results.append(result)
             reach("run.task_done")
         self._results += results
+        if self._split:
+            return []
         for result in results:
             if "subset" in result.task.labels and not result.positions and len(results) > 1:
                 self.note(f"{result.task.name} on {model.name}: no sample was scored, so no average contains it")
@@ -341,7 +347,16 @@ class Run:
         for role, model in models.items():
             searches = isinstance(model, LanguageModel) and Search in model.answers
             self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model), searches=searches)
-        self._folder.write_spec(options=self._settings.recorded(), versions=versions())
+        more = {} if self._split is None else {"planned_samples": self._split.samples}
+        self._folder.write_spec(options=self._settings.recorded(), versions=versions(), **more)
+
+
+def _size(task: Task[Any], part: Part | None) -> int | None:
+    """Return how many samples a run asks of a task, as far as it is known before they are read."""
+    if not isinstance(task.samples, Sized):
+        return None
+    size = len(task.samples)
+    return size if part is None else sum(position in part for position in range(size))
 
 
 def _is_server(model: Model) -> bool:

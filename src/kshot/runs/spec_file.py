@@ -70,6 +70,7 @@ def _is_count(value: Any) -> bool:
 _FACTS: dict[str, Callable[[Any], bool]] = {
     "shots": _is_count,
     "kept": lambda value: isinstance(value, dict) and all(map(_is_count, value.values())),
+    "unfitted": lambda value: isinstance(value, bool),
     "ranking_type": lambda value: isinstance(value, str),
     "corpus": lambda value: isinstance(value, str),
     "within": lambda value: isinstance(value, str),

@@ -31,7 +31,7 @@ from kshot.core.records import (
     Sample,
     Value,
 )
-from kshot.core.task import Task, TaskResult
+from kshot.core.task import NOT_ASKED, Task, TaskResult
 from kshot.core.token_logprobs import asking_token_logprobs
 from kshot.runs.replies import (
     count_replies,
@@ -48,6 +48,7 @@ from kshot.runs.sample_row import (
     shown_prompt,
     shown_response,
 )
+from kshot.runs.shards import Part
 
 _MAX_LISTED = 5
 """Ids that a note lists."""
@@ -63,11 +64,13 @@ def run_task(
     progress: Callable[[Outcome[Sample]], None] = lambda _: None,
     *,
     budget: Budget | None = None,
+    part: Part | None = None,
     token_logprobs: bool = False,
 ) -> None:
     """Ask and score every sample of a task, into its result; ``emit`` receives the rows of the samples, in order.
 
-    ``token_logprobs``: the evaluated model is asked for the log-probabilities of its tokens too.
+    ``part``: those of the samples that are asked. ``token_logprobs``: the evaluated model is asked for the
+    log-probabilities of its tokens too.
     """
     task = result.task
     check_names(task)
@@ -76,7 +79,7 @@ def run_task(
     started: Callable[[Sample], RequestGenerator] = (
         (lambda sample: asking_token_logprobs(ask_sample(sample))) if token_logprobs else ask_sample
     )
-    with closing(_judgements(task, started, asking, progress)) as judgements:
+    with closing(_judgements(task, part, started, asking, progress)) as judgements:
         for position, judgement in enumerate(judgements):
             outcome, scores = judgement.item, judgement.answer
             result.spend((*outcome.exchanges, *judgement.exchanges))
@@ -84,7 +87,7 @@ def run_task(
                 count_token_logprobs(result, outcome.exchanges)
             if isinstance(scores, Failed):
                 result.failed_categories.append(outcome.item.category)
-                _note_failure(result, scores)
+                _note_failure(result, outcome.item, scores)
             else:
                 result.add(position, outcome.item, scores)
                 _count_undecided(result, outcome)
@@ -92,7 +95,7 @@ def run_task(
                 count_rules(result, explanation(outcome.answer).get("rule"))
                 for failed in failed_replies(outcome):
                     result.count("failed_replies", outcome.item.category)
-                    _note_failure(result, failed)
+                    _note_failure(result, outcome.item, failed)
             row = sample_row(task, result.model, outcome, scores)
             if judgement.exchanges:
                 asked = judgement.exchanges
@@ -143,13 +146,16 @@ def notes_of(result: TaskResult) -> Iterator[str]:
         )
 
 
-def _note_failure(result: TaskResult, failed: Failed) -> None:
+def _note_failure(result: TaskResult, sample: Sample, failed: Failed) -> None:
+    if failed.kind == NOT_ASKED:
+        result.not_asked.append(sample.id)
     again = "; the same command asks again" if failed.retryable else ""
     result.first_failure = result.first_failure or f"{failed.kind}: {failed.message}{again}"
 
 
 def _judgements(
     task: Task[Any],
+    part: Part | None,
     started: Callable[[Sample], RequestGenerator],
     asking: Callable[..., Generator[Outcome[Any]]],
     progress: Callable[[Outcome[Sample]], None],
@@ -160,7 +166,8 @@ def _judgements(
         progress(outcome)
         return _scoring(task, outcome)
 
-    jobs = ((sample, started(sample)) for sample in _distinct(task))
+    samples = (sample for at, sample in enumerate(_distinct(task)) if part is None or part.take(at))
+    jobs = ((sample, started(sample)) for sample in samples)
     if task.finish is None:
         yield from asking(jobs, then=scoring)
         return

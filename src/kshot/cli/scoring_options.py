@@ -1,0 +1,55 @@
+"""The options of commands that score answers without asking a model: ``kshot score`` and ``kshot merge``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kshot.cli.gate import add_gates
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_rescoring(command: argparse.ArgumentParser) -> None:
+    """Declare what both commands take: which code of the user may run, where the rows are, loggers and gates."""
+    command.add_argument(
+        "-d",
+        "--dataset",
+        action="append",
+        metavar="FILE.py:CLASS",
+        help="name a dataset of the run again: its file has changed or moved, or the folder has no digest of it "
+        "(repeatable)",
+    )
+    add_trust(command)
+    command.add_argument(
+        "--dataset-path", metavar="PATH", help="file or folder of the rows, if it is not where the run had it"
+    )
+    command.add_argument(
+        "--unsafe-programs",
+        action="store_true",
+        help="run the programs that a model wrote (pass@k) even where the system cannot confine them",
+    )
+    add_log(command)
+    command.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_gates(command)
+
+
+def add_trust(command: argparse.ArgumentParser) -> None:
+    """Declare the files of the user that may run."""
+    command.add_argument(
+        "--trust",
+        action="append",
+        metavar="FILE.py",
+        help="a file of yours that the run uses and that has changed since: its code may run (repeatable)",
+    )
+
+
+def add_log(command: argparse.ArgumentParser) -> None:
+    """Declare the loggers."""
+    command.add_argument(
+        "--log",
+        action="append",
+        metavar="LOGGER",
+        help="log the run to wandb, mlflow, trackio or file.py:Class; options may follow, as in wandb,mode=offline "
+        "(kshot list loggers; repeatable)",
+    )
