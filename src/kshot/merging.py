@@ -12,7 +12,7 @@ from kshot.core.errors import RunError, UsageError
 from kshot.core.task import TaskResult
 from kshot.core.watcher import Watcher
 from kshot.loggers import make_loggers
-from kshot.rescoring import scored_run
+from kshot.rescoring import recorded_settings, scored_run
 from kshot.result import Result
 from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.shard_runs import ShardRun, copy_answers, joined_spec, read_shards, shard_of
@@ -55,6 +55,7 @@ def merge(
         result = scored_run(
             path,
             spec,
+            recorded_settings(spec, shards[0].path),
             dataset,
             trust=trust,
             dataset_path=dataset_path,

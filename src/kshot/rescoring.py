@@ -64,8 +64,9 @@ def score(
     with closing_for(watching):
         path = checked_folder("the run", run)
         spec = read_spec(path)
+        settings = recorded_settings(spec, path)
         _check_answers(spec, path)
-        again = partial(scored_run, path, spec, dataset, trust=trust, dataset_path=dataset_path)
+        again = partial(scored_run, path, spec, settings, dataset, trust=trust, dataset_path=dataset_path)
         result = again(unsafe_programs=unsafe_programs, watcher=watching)
     result.notes += [note for logger in loggers for note in logger.notes]
     return result
@@ -74,6 +75,7 @@ def score(
 def scored_run(
     path: Path,
     spec: Mapping[str, Any],
+    settings: Settings,
     dataset: Any,
     *,
     trust: str | Path | Sequence[str | Path],
@@ -89,7 +91,6 @@ def scored_run(
     trusted. ``check`` may refuse the results before files are replaced.
     """
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
-    settings = _settings(spec, path)
     if dataset_path is not None:
         settings = replace(settings, dataset_path=str(dataset_path))
     labels = _labels(spec, path)
@@ -176,7 +177,7 @@ def _absent_models(spec: Mapping[str, Any], wanted: Collection[str]) -> tuple[li
 # ---- the datasets of a run ----
 
 
-def _settings(spec: Mapping[str, Any], path: Path) -> Settings:
+def recorded_settings(spec: Mapping[str, Any], path: Path) -> Settings:
     """Return the settings of the run; those that cannot be read are a fault of its ``spec.json``."""
     try:
         # A run folder may come from anybody: it does not open the network to the code of a home.
@@ -296,7 +297,7 @@ def export_passages(
     spec = read_spec(path)
     code = RecordedCode(spec, _paths(trust))
     with code.guarding():
-        settings = _settings(spec, path)
+        settings = recorded_settings(spec, path)
         labels = [label for label in _labels(spec, path) if is_passages(label)]
         facts = next(iter(spec.get("tasks", {}).values()), None)
         tasks = [task for source in _sources(labels, settings) for task in source.tasks(settings, None, facts)]
