@@ -115,9 +115,10 @@ class _CsvReader:
             yield line
 
     def _header(self, names: list[str]) -> list[str]:
-        for number, name in enumerate(names):
-            if name and name in names[:number]:
-                numbers = f"columns {names.index(name) + 1} and {number + 1}"
+        first: dict[str, int] = {}
+        for number, name in enumerate(names, start=1):
+            if name and first.setdefault(name, number) != number:
+                numbers = f"columns {first[name]} and {number}"
                 raise DataError(
                     f"the header names the column {name!r} twice ({numbers})",
                     where=f"{self._file}:{self._start}",

@@ -13,6 +13,8 @@ _KINDS = {
     b"\x1f\x8b": ("compressed by gzip", "Unpack it first."),
     b"%PDF": ("a PDF document", ""),
     b"SQLite format 3": ("a database of SQLite", "Export the table as CSV."),
+    b"\xff\xfe\0\0": ("text in UTF-32", "Save it as UTF-8."),
+    b"\0\0\xfe\xff": ("text in UTF-32", "Save it as UTF-8."),
     b"\xff\xfe": ("text in UTF-16", "Save it as UTF-8."),
     b"\xfe\xff": ("text in UTF-16", "Save it as UTF-8."),
 }

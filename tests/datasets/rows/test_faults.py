@@ -36,6 +36,7 @@ FAULTS = {
     "an empty target": ("r.csv", "q,t\na,x\nb,\n", FREE, r"r\.csv:3, column 't': the target is empty"),
     "an empty row in the middle": ("r.csv", "q,t\na,x\n,\nb,y\n", FREE, r"r\.csv:3, column 'q': the question is empty"),
     "another encoding": ("r.csv", (HEADER + ROWS).encode() + "caf\xe9,1,2,3,4,A\n".encode("latin-1"), FLAGS, r"r\.csv:4: the file is not UTF-8 text \(byte 0xe9 at character 4\). Save it as UTF-8"),
+    "UTF-32": ("r.csv", (HEADER + ROWS).encode("utf-32"), FLAGS, r"r\.csv: it is text in UTF-32"),
     "UTF-16": ("r.csv", (HEADER + ROWS).encode("utf-16"), FLAGS, r"r\.csv: it is text in UTF-16"),
     "a binary file": ("r.csv", bytes(range(256)), FLAGS, r"r\.csv:1: it is a binary file, not text: byte 1 of this line is 0"),
     "a workbook": ("r.csv", b"PK\x03\x04" + bytes(100), FLAGS, r"r\.csv: it is a zip archive or an Excel workbook"),
@@ -57,6 +58,14 @@ FAULTS = {
     "no separator": ("r.csv", "q,o,k\na,xx,A\n", ONE_COLUMN, r"r\.csv:2, column 'o': the options are one text .*Write a JSON list"),
     "an empty option in a list": ("r.jsonl", lines({"q": "a", "o": ["x", ""], "k": 0}), ONE_COLUMN, r"r\.jsonl:1, column 'o': option 2 is empty"),
     "labels that do not fit": ("r.jsonl", lines({"q": "a", "o": {"text": ["x", "y"], "label": ["A"]}, "k": "A"}), ONE_COLUMN, r"r\.jsonl:1, column 'o': there are 2 options and 1 labels"),
+    "a JSON list with a fault": ("r.csv", 'q,o,k\na,"[1,2",A\n', ONE_COLUMN, r"r\.csv:2, column 'o': the options are one text \('\[1,2'\)"),
+    "code in place of a list": ("r.csv", 'q,o,k\na,"[f(\'x\'), 1]",A\n', ONE_COLUMN, r"r\.csv:2, column 'o': the options are one text"),
+    "a number beyond all": ("r.jsonl", lines({"q": "a", "o": ["x", "y"], "k": 10**400}), ONE_COLUMN, r"r\.jsonl:1, column 'k': the answer is 1000"),
+    "labels that are null": ("r.jsonl", lines({"q": "a", "o": {"text": ["x", "y"], "label": None}, "k": "E"}), ONE_COLUMN, r"r\.jsonl:1, column 'k': the answer is 'E'"),
+    "an object as question": ("r.jsonl", lines({"q": {"a": 1}, "t": "x"}), {"question": "q", "target": "t"}, r"r\.jsonl:1, column 'q': the question is an object"),
+    "a list as question": ("r.jsonl", lines({"q": ["a"], "t": "x"}), {"question": "q", "target": "t"}, r"r\.jsonl:1, column 'q': the question is a list"),
+    "the question as target": ("r.csv", "q,t\na,b\n", {"question": "q", "target": "q"}, "the column 'q' cannot be both the question and the target"),
+    "the question as answer": ("r.csv", HEADER + ROWS, {**FLAGS, "question": "key"}, "the column 'key' cannot be both the question and the answer"),
     "an object as target": ("r.jsonl", lines({"q": "a", "t": {"x": 1}}), FREE, r"r\.jsonl:1, column 't': the target is an object"),
     "no flags": ("r.csv", HEADER + ROWS, {}, r"r\.csv:1: no flag says .*Perhaps: --question Q --options A,B,C,D --answer key\."),
     "no answer": ("r.csv", HEADER + ROWS, {**FLAGS, "answer": None}, r"r\.csv:1: no flag says which column names the right option \(--answer\)"),
@@ -89,6 +98,21 @@ def test_a_missing_file_and_what_is_near_it(tmp_path):
     (tmp_path / "rows.csv").write_text(HEADER + ROWS)
     with pytest.raises(KshotError, match=r"row\.csv: there is no such file or folder. Did you mean '.*rows\.csv'\?"):
         samples(tmp_path / "row.csv", **FLAGS)
+
+
+@pytest.mark.parametrize("target", ["r.csv", "gone.csv"])
+def test_a_link_that_leads_nowhere(tmp_path, target, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.csv").symlink_to(target)
+    with pytest.raises(KshotError, match=r"^r\.csv: this is a link that leads to no file"):
+        samples("r.csv", **FLAGS)
+
+
+def test_a_header_of_many_columns_takes_no_quadratic_time(tmp_path):
+    names = [f"c{number}" for number in range(100_000)]
+    (tmp_path / "r.csv").write_text(",".join(names) + "\n" + ",".join(names) + "\n")
+    (found,) = samples(tmp_path / "r.csv", question="c0", target="c99999")
+    assert "c99999" in str(found.target)
 
 
 def test_other_faults_are_counted(tmp_path):

@@ -63,9 +63,10 @@ def listed_value(value: Any) -> Listed | None:
         parsed, _ = from_literal(value)
         return None if parsed is None else listed_value(parsed)
     if isinstance(value, Mapping):
-        texts, labels = value.get("text"), value.get("label", ())
+        texts, labels = value.get("text"), value.get("label")
         if isinstance(texts, (list, tuple)):
-            return Listed(tuple(map(text_of, texts)), tuple(map(text_of, labels)))
+            named = labels if isinstance(labels, (list, tuple)) else ()
+            return Listed(tuple(map(text_of, texts)), tuple(map(text_of, named)))
         return Listed(tuple(map(text_of, value.values())), tuple(map(str, value)))
     if not isinstance(value, (list, tuple)):
         return None
@@ -117,9 +118,15 @@ def cut_by_letters(text: str) -> tuple[str, ...] | None:
 def _by(separator: str) -> Cut:
     def cut(text: str) -> tuple[str, ...] | None:
         parts = [part.strip() for part in text.strip().split(separator)]
-        return tuple(parts) if len(parts) >= MIN_OPTIONS and all(parts) else None
+        through = separator == "," and any(map(_unbalanced, parts))  # such as a JSON list with a fault
+        return tuple(parts) if len(parts) >= MIN_OPTIONS and all(parts) and not through else None
 
     return cut
+
+
+def _unbalanced(text: str) -> bool:
+    """Whether a text closes other brackets than it opens."""
+    return sum(map(text.count, "([{")) != sum(map(text.count, ")]}"))
 
 
 SEPARATORS = {"\n": "lines", "||": "'||'", "|": "'|'", ";": "';'", "\t": "tabs", " / ": "' / '", ",": "commas"}

@@ -59,6 +59,10 @@ def columns_named(settings: RowSettings, names: Sequence[str], where: str, *, te
         answer=_column("answer", settings.answer, names, where),
         target=_column("target", settings.target, names, where),
     )
+    right = found.target or found.answer
+    if not templated and right is not None and right == found.question:
+        role = "answer" if found.target is None else "target"
+        raise UsageError(f"the column {right!r} cannot be both the question and the {role}", where=where)
     twice = {found.answer, *((found.question,) if not templated else ())} & set(found.options)
     if twice - {None}:
         raise UsageError(f"the column {next(iter(twice))!r} cannot be an option, too", where=where)

@@ -97,6 +97,8 @@ def _check_exists(place: str) -> None:
     path = Path(place).expanduser()
     if "{" in place or path.exists():
         return
+    if path.is_symlink():
+        raise DataError("this is a link that leads to no file", where=place)
     near = {each.stem.lower(): each for each in path.parent.iterdir()} if path.parent.is_dir() else {}
     close = difflib.get_close_matches(path.stem.lower(), list(near), 1)
     hint = f"Did you mean {str(near[close[0]])!r}?" if close else ""

@@ -73,9 +73,15 @@ class RowReading:
 
     def _question(self, row: Mapping[str, Any]) -> str:
         with _naming(self.columns.question):
-            text = text_of(row.get(self.columns.question or ""))
+            value = row.get(self.columns.question or "")
+            text = text_of(value)
             if not text.strip():
                 raise DataError("the question is empty" if self.columns.question in row else "this row has no question")
+            if isinstance(value, (list, tuple, Mapping)):
+                kind = "an object" if isinstance(value, Mapping) else "a list"
+                raise DataError(
+                    f"the question is {kind}, not a text", hint="Write what is shown: --instruction '{{ row }}'."
+                )
             return text
 
     def _right(self, row: Mapping[str, Any], listed: Listed) -> int | list[int]:

@@ -125,7 +125,7 @@ def _name(place: str) -> str:
     path = Path(place).expanduser()
     stem = path.stem if is_file_name(path.name) else path.name
     stem = stem.replace("{split}", "").replace("{subset}", "").strip("_-. ")
-    folder = path.resolve().parent.name
+    folder = path.parent.resolve().name
     if stem.lower() in _SPLIT_NAMES and folder:
         return f"{folder}_{stem}"  # many folders have a file of this name
     return stem or folder
