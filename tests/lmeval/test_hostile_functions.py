@@ -76,6 +76,10 @@ UTILS = """
     def endless(_):
         return Endless(a=1)
 
+    def forever(_):
+        while True:
+            yield 1
+
     def fine(text):
         return text + "!"
 """
@@ -183,3 +187,29 @@ def test_a_module_that_does_harm_when_it_is_loaded(tmp_path):
     with kshot.lmeval.load(tmp_path / "task.yaml") as task, pytest.raises(DataError, match=REFUSED + "|Read-only"):
         task.requests({"test": [{"a": "x"}]})
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("named", ["{outside}/settings.KEY", "linked.KEY", "folder.settings.KEY"])
+def test_a_module_outside_the_tree_is_refused_with_all_that_lies_beside_it(tmp_path, named):
+    outside = write(tmp_path / "project", settings_py="KEY = 'private'\n")
+    tree = write(tmp_path / "tree", utils_py="def fine(doc): return 'x'\n")
+    (tree / "linked.py").symlink_to(outside / "settings.py")
+    (tree / "folder").symlink_to(outside)
+    text = f"task: x\ntest_split: test\ndoc_to_text: !function {named.format(outside=outside)}\ndoc_to_target: a\n"
+    (tree / "task.yaml").write_text(text)
+    with pytest.raises(DataError, match=r"task\.yaml:3:14: !function .* outside the tree of the task"):
+        kshot.lmeval.load(tree / "task.yaml").requests({"test": [{"a": "x"}]})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("include", '"a\\0b"'), ("include", "a" * 5000), ("doc_to_text", '!function "a\\0b.c"')]
+)
+def test_names_that_are_no_path(tmp_path, key, value):
+    write(tmp_path, task_yaml=f"task: x\ntest_split: test\ndoc_to_target: a\n{key}: {value}\n")
+    with pytest.raises(DataError, match=r"task\.yaml:4:\d+: .*no (path of a )?file"):
+        kshot.lmeval.load(tmp_path / "task.yaml")
+
+
+def test_what_yields_without_end_is_told_at_once(functions):
+    with pytest.raises(DataError, match="yields more than 1,000,000 values"):
+        call(functions, "forever")

@@ -219,6 +219,15 @@ def test_rows_beside_the_task_file(tmp_path, keys, count):
             "outside its own tree",
         ),
         ({"dataset_path": "link.jsonl"}, "outside its own tree"),
+        ({"dataset_path": "linked"}, "outside its own tree"),
+        ({"dataset_path": "../{split}.jsonl", "test_split": "secret"}, "outside its own tree"),
+        ({"dataset_path": "{split}/../../secret.jsonl", "test_split": "linked"}, "outside its own tree"),
+        ({"dataset_path": "~/secret.jsonl"}, "outside its own tree"),
+        ({"dataset_path": "~/{split}.jsonl", "test_split": "secret"}, "outside its own tree"),
+        ({"dataset_path": "linked", "dataset_kwargs": {"data_files": {"test": "a\0b"}}}, "which is no path"),
+        ({"dataset_path": "o/n", "dataset_kwargs": {"data_files": "/etc/*"}}, "names '/etc/*', outside the dataset"),
+        ({"dataset_path": "o/n", "dataset_kwargs": {"data_dir": "~/x"}}, "names '~/x', outside the dataset"),
+        ({"dataset_path": "o/n", "dataset_kwargs": {"cache_dir": "x"}}, "cache_dir, which a task may not choose"),
         ({"dataset_path": ".", "dataset_kwargs": {"data_files": {"test": "../secret.jsonl"}}}, "outside its own tree"),
         ({"dataset_path": "json", "dataset_kwargs": {"data_files": {"test": "gone.jsonl"}}}, "which is not here"),
         (
@@ -230,9 +239,12 @@ def test_rows_beside_the_task_file(tmp_path, keys, count):
         ({"dataset_path": "rows.jsonl", "test_split": None}, "neither a test_split nor a validation_split"),
     ],
 )
-def test_rows_that_a_task_may_not_or_cannot_have(tmp_path, keys, said):
+def test_rows_that_a_task_may_not_or_cannot_have(tmp_path, keys, said, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
     inner = tmp_path / "tree"
-    inner.mkdir()
+    (inner / "linked").mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    (inner / "linked/test.jsonl").symlink_to(tmp_path / "secret.jsonl")
     (tmp_path / "secret.jsonl").write_text('{"q": "key", "a": "word"}\n')
     (inner / "rows.jsonl").write_text('{"q": "One?", "a": "1"}\n')
     (inner / "link.jsonl").symlink_to(tmp_path / "secret.jsonl")

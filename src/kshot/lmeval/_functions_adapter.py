@@ -13,6 +13,7 @@ import os
 import random
 import sys
 from functools import partial
+from itertools import islice
 
 from kshot.lmeval._lmeval_modules import lm_eval_modules
 from kshot.lmeval._small_packages import small_packages
@@ -42,6 +43,8 @@ DEFERRED = (
 _ANTLR = "antlr4-python3-runtime"
 _ANSWER_BYTES = 16 << 20
 """About how much one answer holds."""
+_MAX_ITEMS = 1_000_000
+"""How many values a function may yield: one that yields without end is told at once."""
 _RANDOM_SEED, _NUMPY_SEED = 0, 1234
 """What lm-eval seeds the global generators with when a run starts."""
 
@@ -162,7 +165,7 @@ class _TaskFunctions:
     def filter(self, function: dict[str, Any], options: dict[str, Any], responses: Any, docs: Any) -> list[Any]:
         """Make a filter, and return what it makes of all responses."""
         made = self._thing(function)(**options)
-        return [_listed(each) for each in made.apply(responses, docs)]
+        return [_listed(each) for each in _listed(iter(made.apply(responses, docs)))]
 
     def measure(self, function: dict[str, Any], options: dict[str, Any], pairs: list[Any]) -> list[dict[str, Any]]:
         """Call a metric for each pair of gold and response, by keywords, or by the pair if it takes no such ones."""
@@ -235,7 +238,7 @@ class _TaskFunctions:
         """Let a sampler of a task choose examples for each document, one after the other."""
         sampler = self._thing(function)(pool, rnd=None)
         sampler.set_rnd(seed)
-        return [list(sampler.sample(n=count, eval_doc=doc)) for doc in docs]
+        return [_listed(iter(sampler.sample(n=count, eval_doc=doc))) for doc in docs]
 
 
 def _dataset(rows: list[dict[str, Any]]) -> Any:
@@ -265,4 +268,9 @@ def _first(values: Iterable[Any]) -> list[Any]:
 
 def _listed(value: Any) -> Any:
     """Return a value; one that can only be read once as a list."""
-    return list(value) if hasattr(value, "__next__") else value
+    if not hasattr(value, "__next__"):
+        return value
+    found = list(islice(value, _MAX_ITEMS + 1))
+    if len(found) > _MAX_ITEMS:
+        raise ValueError(f"it yields more than {_MAX_ITEMS:,} values")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ from kshot.core.errors import DataError
 from kshot.lmeval.yaml_text import read_mapping
 
 MAX_INCLUDES = 200
+MAX_REPEATS = 100_000
 OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling")
 DROPPED = ("tag", "group", "task_list")
 """Keys that only place a task in lists and groups."""
@@ -56,7 +58,7 @@ def _read(path: Path, seen: list[Path], where: str) -> Body:
         raise DataError(f"{path} is included a second time", where=where, hint=hint)
     if len(seen) >= MAX_INCLUDES:
         raise DataError(f"more than {MAX_INCLUDES} files are included", where=where)
-    if where and not path.is_file():
+    if where and not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for names that are too long
         raise DataError(f"it includes {path}, which is no file", where=where, hint="Correct the path of the include.")
     seen.append(path)
     values, places = read_mapping(path, lambda text, place: function_ref(text, path.parent, place))
@@ -68,7 +70,7 @@ def _read(path: Path, seen: list[Path], where: str) -> Body:
     for each in include if isinstance(include, list) else [include]:
         if not isinstance(each, str):
             raise DataError("include names a file, or a list of files", where=at)
-        inner = _read((path.parent / each).resolve(), seen, at)
+        inner = _read(_beside(path.parent, each, at), seen, at)
         inner.pop("task_list", None)
         merged.update(inner)
         merged.places.update(inner.places)
@@ -83,8 +85,17 @@ def function_ref(text: str, folder: Path, where: str) -> FunctionRef:
     if not module or not name:
         hint = "Write the file and the name, such as !function utils.process_docs."
         raise DataError(f"!function {text} names no module", where=where, hint=hint)
-    file = (folder / f"{module.replace('.', '/')}.py").resolve()
-    return FunctionRef(file if file.is_file() else None, module, name, where)
+    file = _beside(folder, f"{module.replace('.', '/')}.py", where)
+    here = os.path.isfile(file)  # noqa: PTH113 - pathlib raises for names that are too long
+    return FunctionRef(file if here else None, module, name, where)
+
+
+def _beside(folder: Path, text: str, where: str) -> Path:
+    """Return the place that a file of a folder names; any text may come."""
+    try:
+        return (folder / text).resolve()
+    except (ValueError, RuntimeError) as exc:  # a zero byte; links that lead in a circle
+        raise DataError(f"{text!r:.80} is no path of a file", where=where) from exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +249,9 @@ def _check_kinds(values: Mapping[str, Any], places: Mapping[str, str], where: st
         number = values.get(key)
         if number is not None and (isinstance(number, bool) or number < least):
             raise DataError(f"{key} is {number!r}; it must be {least} or more", where=places.get(key, where))
+    if values.get("repeats", 1) > MAX_REPEATS:
+        what = f"repeats is {values['repeats']:,}; it must be {MAX_REPEATS:,} or less"
+        raise DataError(what, where=places.get("repeats", where))
     for key, inner in (("metric_list", "metric"), ("filter_list", "filter")):
         for each in values.get(key) or ():
             if not isinstance(each, dict) or inner not in each:

@@ -193,7 +193,10 @@ class Functions:
             raise DataError(f"{function} gave no rows, or more than {_MAX_ROWS:,}", where=function.where)
         start = 0
         while start < size:
-            part = self._ask("rows", None, split=split, start=start, stop=start + _ROWS_A_REQUEST)
+            try:
+                part = self._guest.ask("rows", split=split, start=start, stop=start + _ROWS_A_REQUEST)
+            except GuestFault as exc:
+                raise self._told(function, exc) from exc
             if not isinstance(part, list) or not part or not all(isinstance(row, dict) for row in part):
                 raise DataError(f"{function} gave something in place of rows", where=function.where)
             start += len(part)
@@ -212,17 +215,18 @@ class Functions:
         chosen: list[list[Row]] = found
         return chosen
 
-    def _ask(self, action: str, function: FunctionRef | None, **given: Any) -> Any:
-        if function is None:
-            return self._guest.ask(action, **given)
+    def _ask(self, action: str, function: FunctionRef, **given: Any) -> Any:
         file = None if function.file is None else str(function.file)
         try:
             named = {"file": file, "module": function.module, "name": function.name}
             return self._guest.ask(action, function=named, **given)
         except GuestFault as exc:
-            place = "" if exc.where == self._guest.label else f" ({exc.where})"
-            what = f"{function}: {exc.what}{place}"
-            raise GuestFault(what, kind=exc.kind, where=function.where, hint=exc.hint) from exc
+            raise self._told(function, exc) from exc
+
+    def _told(self, function: FunctionRef, fault: GuestFault) -> GuestFault:
+        """Return a fault that names the function and where the task names it."""
+        place = "" if fault.where == self._guest.label else f" ({fault.where})"
+        return GuestFault(f"{function}: {fault.what}{place}", kind=fault.kind, where=function.where, hint=fault.hint)
 
 
 # ---- where the code is ----
@@ -248,7 +252,7 @@ def references(value: Any) -> Iterator[FunctionRef]:
 
 def places_of(config: TaskConfig) -> tuple[Path, list[Path]]:
     """Return the folder whose files import each other as ``lm_eval.tasks…``, and what the functions may read."""
-    files = list(dict.fromkeys(ref.file for ref in references(config) if ref.file is not None))
+    files = list(dict.fromkeys(_own_files(config)))
     own = [config.path.parent, *(file.parent for file in files)]
     if config.root is not None:
         return config.root, [config.root, *(place for place in own if not place.is_relative_to(config.root))]
@@ -258,6 +262,21 @@ def places_of(config: TaskConfig) -> tuple[Path, list[Path]]:
     named = [tuple(ref.module.split(".")[2:]) for ref in references(config) if ref.module.startswith(f"{TREE}.")]
     tree, siblings = _siblings([(config.path, named), *((file, None) for file in files)])
     return tree or config.path.parent, list(dict.fromkeys([*own, *siblings]))
+
+
+def _own_files(config: TaskConfig) -> Iterator[Path]:
+    """Yield the files of the functions; refuse one that lies outside the task's tree, by its path or by a link.
+
+    What lies beside it may be read too, and a stranger's task must not read any folder of this machine.
+    """
+    around = [*(file.parent for file in config.files), config.path.parent, *filter(None, [config.root])]
+    for ref in references(config):
+        if ref.file is None:
+            continue
+        if not any(ref.file.is_relative_to(folder) for folder in around):
+            what = f"!function {ref} leads to {ref.file}, outside the tree of the task"
+            raise DataError(what, where=ref.where, hint="Copy the file beside the task file.")
+        yield ref.file
 
 
 def _siblings(waiting: list[tuple[Path, list[tuple[str, ...]] | None]]) -> tuple[Path | None, list[Path]]:

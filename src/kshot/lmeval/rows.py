@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError, KshotError
+from kshot.core.file_names import leaves_folder
 from kshot.core.records import Row
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions
@@ -19,6 +20,9 @@ FILE_KINDS = ("json", "csv", "parquet")
 """What ``dataset_path`` says of a task that lists its files."""
 _URL_STARTS = ("https://", "http://", "hf://")
 _IGNORED_OPTIONS = ("trust_remote_code", "streaming", "data_files")
+_HUB_PLACES = ("data_files", "data_dir")
+_OWN_PLACES = ("cache_dir", "storage_options", "download_config", "save_infos", "token")
+"""What the library that lm-eval uses would take from a task, and is not the task's to say."""
 _DATA_FOLDER = "data"
 """The folder, below the current one, in which a task may name files, as in its own tree."""
 
@@ -98,13 +102,16 @@ class TaskRows(Mapping[str, Sequence[Row]]):
         """Read a file or folder that the task names as its dataset."""
         if files is None:
             name = self._config.dataset_name
-            load = get_raw_dataset_loader("", place, None if name is None else str(name), None)
-            return load(split)
+            subset = None if name is None else str(name)
+            return get_raw_dataset_loader("", place, subset, None, self._check)(split)
         found: list[Row] = []
         for each in _files_of(files, split, self._config.where("dataset_kwargs")):
             read = read_file(check_place(self._config, place / each))
             found += read if isinstance(read, list) else _one_of(read, split, str(place / each))
         return found
+
+    def _check(self, place: Path) -> Path:
+        return check_place(self._config, place)
 
     def _hub(self, split: str) -> Sequence[Row]:
         config = self._config
@@ -117,7 +124,8 @@ class TaskRows(Mapping[str, Sequence[Row]]):
         options = {key: value for key, value in (config.dataset_kwargs or {}).items() if key != "trust_remote_code"}
         options.pop("streaming", None)
         options.pop("features", None)  # a description of the columns, which the rows have anyway
-        load = get_raw_dataset_loader(str(config.task or ""), None, None, args, load_kwargs=options)
+        _check_hub_options(options, config.where("dataset_kwargs"))
+        load = get_raw_dataset_loader(str(config.task or ""), None, None, args, self._check, load_kwargs=options)
         return load(split)
 
 
@@ -157,6 +165,24 @@ def _files_of(files: Any, split: str, where: str) -> list[str]:
     return names
 
 
+def _check_hub_options(options: Mapping[str, Any], where: str) -> None:
+    """Refuse options of a dataset on the hub that name places of this machine, to read from or to write to."""
+    for key, value in options.items():
+        if key in _OWN_PLACES:
+            raise DataError(f"dataset_kwargs has {key}, which a task may not choose", where=where)
+        for text in _texts(value) if key in _HUB_PLACES else ():
+            if leaves_folder(text) or text.startswith("~") or text.partition("://")[0].lower() == "file":
+                raise DataError(f"{key} of dataset_kwargs names {text!r:.200}, outside the dataset", where=where)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each)
+
+
 # ---- places that a task may name ----
 
 
@@ -174,7 +200,11 @@ def local_place(config: TaskConfig, text: str | None) -> Path | None:
 
 def check_place(config: TaskConfig, place: Path) -> Path:
     """Refuse a place outside the task's tree: a stranger's file must not send any file of this machine to a model."""
-    real = place.resolve()
+    try:
+        real = place.resolve()
+    except (ValueError, RuntimeError) as exc:  # a zero byte; links that lead in a circle
+        where = config.where("dataset_path")
+        raise DataError(f"the task names rows at {str(place)!r:.200}, which is no path", where=where) from exc
     allowed = [config.path.parent, Path.cwd() / _DATA_FOLDER, *([config.root] if config.root is not None else [])]
     if not any(real.is_relative_to(folder.resolve()) for folder in allowed):
         raise DataError(

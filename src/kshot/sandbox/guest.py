@@ -188,7 +188,7 @@ class Guest:
         if exc.kind not in _REFUSALS:
             return ""
         network = "" if self._network else ", and has no network (--allow-download gives it one)"
-        places = ", ".join(str(place) for place in self._readable if place.exists())
+        places = ", ".join(dict.fromkeys(str(place) for place in self._readable if place.exists()))
         return (
             f"It runs confined: for it there are only {places} and the Python installation; it writes to a scratch "
             f"folder, starts no processes{network}."
