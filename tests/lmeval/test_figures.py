@@ -1,6 +1,7 @@
 """Figures of task files: scales, missing values, sums, and aggregations by functions."""
 
 import math
+import re
 
 import pytest
 
@@ -65,9 +66,10 @@ def test_a_value_that_is_not_finite_fails_its_sample(tmp_path):
     assert figure(tmp_path, "nanmean", [1.0, math.nan, 2.0]) == 1.5
 
 
-def test_a_value_that_is_no_number_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"a value of m is \[1\], which is no number"):
-        figure(tmp_path, "mean", [[1]])
+@pytest.mark.parametrize("value", [[1], "x", None, 10**400])
+def test_a_document_whose_value_is_no_number_fails(tmp_path, value):
+    with pytest.raises(AskFailed, match=re.escape(f"m is {value!r:.80}")):
+        figure(tmp_path, "mean", [1.0, value])
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kshot.core.answers import Explained
+from kshot.core.errors import DataError
 from kshot.core.records import Failed
 from kshot.lmeval.figure_kinds import FigureSpec, figure_of
 from kshot.lmeval.figures import NO_VALUE, DocumentFigure, UnlistedFigures
@@ -135,6 +136,18 @@ class DocumentAnswers:
         places = [place for place, each in enumerate(responses) if not isinstance(each, Failed)]
         answers = self._answers(places, [responses[place] for place in places]) if places else []
         scored = [each for each in answers if isinstance(each, Explained)]
+        try:
+            self._fit(scored)
+        except DataError as exc:
+            exc.where = exc.where or self.config.where("metric_list")
+            raise
+        found: list[Any] = list(responses)
+        for place, answer in zip(places, answers, strict=True):
+            found[place] = answer
+        return found
+
+    def _fit(self, scored: Sequence[Explained]) -> None:
+        """Show the figures the values of all documents."""
         for name, figure in self.figures.items():
             figure.fit([each.values[name] for each in scored])
             self.labels[name]["scale"] = figure.scale
@@ -142,10 +155,6 @@ class DocumentAnswers:
             self.unlisted.fit([each.values[""] for each in scored])
             for name, figure in self.unlisted.figures.items():
                 self.labels[name]["scale"] = figure.scale
-        found: list[Any] = list(responses)
-        for place, answer in zip(places, answers, strict=True):
-            found[place] = answer
-        return found
 
     def _answers(self, places: Sequence[int], responses: Sequence[Any]) -> list[Explained | Failed]:
         documents = ChosenDocuments(self.documents, places)

@@ -128,8 +128,8 @@ class Documents:
         if "choices" not in self._values:
             found = self.fields.choices(self.docs, None)
             for row, each in enumerate(found):
-                if not isinstance(each, (list, tuple)):
-                    what = f"doc_to_choice must give a list; for row {row} it gives {each!r:.80}"
+                if not isinstance(each, (list, tuple)) or not each:
+                    what = f"doc_to_choice must give a list of choices; for row {row} it gives {each!r:.80}"
                     raise DataError(what, where=self.config.where("doc_to_choice"))
             self._values["choices"] = found
         return self._values["choices"]

@@ -20,6 +20,8 @@ from kshot.statistics.figures import OWN_AGGREGATE
 from kshot.statistics.resampling import bootstrap_samples, mean
 
 PERCENT = (0.0, 100.0)
+_MAX_FIGURES = 1000
+"""How many figures functions may give a task beside those that it lists."""
 
 
 class DocumentFigure(Metric):
@@ -64,9 +66,9 @@ class MeanFigure(DocumentFigure):
 
     def fit(self, values: Sequence[Any]) -> None:
         """See whether the values are shares, and whether all documents have one."""
-        told = [_number(value, self.name) for value in values if not isinstance(value, Absent)]
+        told = [value for value in values if not isinstance(value, Absent)]
         self._partial = self._skip_nan or 0 < len(told) < len(values)
-        numbers = [value for value in told if not math.isnan(value)]
+        numbers = [number for value in told if (number := _float(value)) is not None and not math.isnan(number)]
         share = all(0 <= value <= 1 for value in numbers) if self._share is None else self._share
         self._set_scale(share=share, binary=self._binary and all(value in (0, 1) for value in numbers))
 
@@ -210,13 +212,16 @@ class WholeFigure(DocumentFigure):
     def _remember(self, groups: Sequence[Numbers]) -> None:
         new = {key: group for group in groups if (key := _key(group)) not in self._known}
         for key, found in zip(new, self._compute(list(new.values())), strict=True):
-            value = None if isinstance(found, DataError) else self._checked(found) * self.scale
-            self._known[key] = value if value is not None and math.isfinite(value) else None
+            value = _float(found)
+            self._known[key] = value * self.scale if value is not None and math.isfinite(value) else None
 
     def _checked(self, found: Any) -> float:
         if isinstance(found, DataError):
             raise found
-        return _number(found, self.name)
+        number = _float(found)
+        if number is None:
+            raise DataError(f"the aggregation of {self.name} gives {found!r:.80}, which is no number")
+        return number
 
 
 def _told(values: Sequence[Value]) -> Numbers:
@@ -252,7 +257,10 @@ class UnlistedFigures(Metric):
 
     def fit(self, values: Sequence[Mapping[str, Any]]) -> None:
         """See the values of all documents, by name."""
-        for name in dict.fromkeys(name for each in values for name in each):
+        names = dict.fromkeys(name for each in values for name in each)
+        if len(names) > _MAX_FIGURES:
+            raise DataError(f"the task measures {len(names):,} figures, and a task may have {_MAX_FIGURES:,}")
+        for name in names:
             self.figures[name] = self._made(name)
             self.figures[name].fit([each.get(name, NO_VALUE) for each in values])
 
@@ -271,10 +279,20 @@ class UnlistedFigures(Metric):
 NO_VALUE = Absent("the task gives no value for it")
 
 
+def _float(value: Any) -> float | None:
+    """Return a value as a number; None if it is none, or too large."""
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
+
+
 def _number(value: Any, name: str) -> float:
-    if not isinstance(value, int | float):
-        raise DataError(f"a value of {name} is {value!r:.80}, which is no number")
-    return float(value)
+    """Return the value of a document; one that is no number is a failed sample."""
+    number = _float(value)
+    if number is None:
+        raise AskFailed(Failed("no_number", f"{name} is {value!r:.80}"))
+    return number
 
 
 def _finite(number: float, name: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -103,7 +104,7 @@ def doc_requests(
             target = _continuation(documents.targets()[row], config, row)
             yield [_likelihood(text, target) for text in texts[:1]]
         else:
-            form = generation_form(config.generation_kwargs or {}, str(config.path))
+            form = generation_form(config.generation_kwargs or {}, config.where("generation_kwargs"))
             yield [{"type": "generate_until", "context": texts[0], **form}]
 
 
@@ -158,12 +159,17 @@ def generation_form(options: Mapping[str, Any], where: str) -> RequestForm:
     try:
         temperature = float(options.get("temperature") or 0.0)
         limit = None if most is None else int(most)
-    except (TypeError, ValueError) as exc:
+        stops = [until] if isinstance(until, str) else [str(each) for each in until]
+    except (TypeError, ValueError, OverflowError) as exc:
         raise DataError(f"generation_kwargs cannot be read: {exc}", where=where) from exc
+    if not 0 <= temperature < math.inf:
+        raise DataError(f"temperature of generation_kwargs is {temperature}; it must be 0 or more", where=where)
+    if limit is not None and limit < 0:
+        raise DataError(f"generation_kwargs allow {limit} tokens; it must be 0 or more", where=where)
     do_sample = options.get("do_sample")
     sampled = temperature > 0 if do_sample is None else bool(do_sample)
     return {
-        "until": [until] if isinstance(until, str) else [str(each) for each in until],
+        "until": stops,
         "max_gen_toks": limit,
         "do_sample": sampled,
         "temperature": temperature if sampled else 0.0,
