@@ -170,6 +170,10 @@ passages export | RUN
 {good} --retriever-seeds 0..3 | --retriever-seeds
 {good} --retriever-seeds 3..0 -k 1 | --retriever-seeds
 {good} --retriever-seeds x -k 1 | --retriever-seeds
+{good} --retriever-seeds 0..999999999 -k 1 | 1,000,000,000 seeds
+{good} -k {k_many} | 2,000 points (2,000 of --num-shots)
+{good} -k {k_some} --temperature {k_some} | 2,500 points
+run -m echo.py:Echo -d {long}.csv --question q --target t | too long
 {good} --judge gpt9 | gpt9
 {good} --judge-scale 1-5 | --judge-scale
 {good} --judge echo.py:Echo --judge-scale 5-1 | --judge-scale
@@ -528,6 +532,8 @@ compare x y --flips=-3 | --flips
 """
 
 PREFIXES = {
+    "k_many": ",".join(map(str, range(2000))),
+    "k_some": ",".join(map(str, range(50))),
     "good": GOOD,
     "own": "run -m echo.py:Echo -d own.py:",
     "rows": "run -m echo.py:Echo --ranking-type generation -d boolq --dataset-path ",

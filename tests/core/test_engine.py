@@ -16,6 +16,7 @@ from kshot.core.engine import drive
 from kshot.core.errors import BackendError
 from kshot.core.memo import MemoryMemo
 from kshot.core.records import AskFailed, Failed, Generate, Generated, Loglik, Prompt, Search, ask
+from kshot.core.validation import MOST_CHARACTERS
 
 
 class Echo:
@@ -137,6 +138,14 @@ def test_a_failure_is_the_outcome_and_the_others_go_on():
     assert [o.failed for o in got] == [False, False, True, False]
     assert got[2].answer == Failed("broken", "no answer to q2")
     assert got[2].exchanges[0][1] == got[2].answer
+
+
+def test_a_text_that_no_model_can_read_fails_and_is_not_asked():
+    backend = Echo()
+    got = outcomes([(0, one("q")), (1, one("q" * (MOST_CHARACTERS + 1)))], backend)
+    assert [o.failed for o in got] == [False, True]
+    assert got[1].answer.kind == "too_long"
+    assert sum(backend.asked.values()) == 1
 
 
 def test_a_method_may_catch_a_failure_and_ask_something_else():

@@ -38,6 +38,7 @@ _OF_DATASETS = (
 )
 
 OK, WRONG, LIMIT_REACHED = 0, 2, 4  # cli/gate.py has the others
+_MOST_SHOWN = 300
 
 
 def command() -> int:
@@ -120,6 +121,10 @@ def _failed(exc: BaseException) -> int:
     if isinstance(exc, KshotError):
         say(exc)
         return LIMIT_REACHED if isinstance(exc, LimitReached) else WRONG
+    cause = exc.__context__ if isinstance(exc, RuntimeError) else exc  # as which pathlib tells a circle of links
+    if isinstance(cause, OSError) and isinstance(cause.filename, str):
+        say(f"{one_line(cause.filename)[:_MOST_SHOWN]}: {cause.strerror}")
+        return WRONG
     say(f"{type(exc).__name__}: {exc}. This is a fault in kshot or in your code; KSHOT_DEBUG=1 shows where.")
     return WRONG
 

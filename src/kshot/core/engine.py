@@ -25,7 +25,7 @@ from kshot.core.resuming import resume
 from kshot.core.serialization import digest, key
 from kshot.core.streams import RoleStream
 from kshot.core.tickets import with_ticket
-from kshot.core.validation import check_media, check_requests, checked_response
+from kshot.core.validation import check_media, check_requests, checked_response, oversized
 
 T = TypeVar("T")
 
@@ -204,7 +204,7 @@ class _Engine:
             response: Response = _OPEN
             if (earlier := self._by_address.get(address)) is not None:
                 earlier.waiters.append((job, slot))
-            elif (known := self._known(request, address)) is not None:
+            elif (known := self._known(request, address) or oversized(request)) is not None:
                 response = known
             else:
                 ticket = next(self._tickets)

@@ -32,6 +32,8 @@ from kshot.core.records import (
 )
 
 _RESPONSE_TYPES: dict[type, type] = {Generate: Generated, Loglik: Scored, Search: Ranking}
+MOST_CHARACTERS = 16 << 20
+"""How long a text may be that a backend is asked about: it would take minutes and gigabytes to turn into tokens."""
 _ROUNDING_NATS = 1e-3
 """Rounding may put a log-probability this much above 0."""
 
@@ -71,6 +73,20 @@ def check_requests(requests: Any, method: RequestGenerator) -> None:
     """Refuse what is no list of requests, by an error that is raised where the method yielded it."""
     if not isinstance(requests, (list, tuple)) or not all(isinstance(each, Request) for each in requests):
         method.throw(TypeError(f"{requests!r:.60} is no list of requests: write yield from ask(…)"))
+
+
+def oversized(request: Request) -> Failed | None:
+    """Return the failure of a request whose text no model can read; None: it may be asked."""
+    match request:
+        case Search():
+            size = len(request.query)
+        case Loglik():
+            size = len(request.prompt.text) + max(map(len, request.continuations), default=0)
+        case _:
+            size = len(request.prompt.text)
+    if size <= MOST_CHARACTERS:
+        return None
+    return Failed("too_long", f"the text has {size:,} characters, and a request at most {MOST_CHARACTERS:,}")
 
 
 def check_media(needed: Collection[str], able: Collection[str], where: str) -> None:

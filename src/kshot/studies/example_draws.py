@@ -22,6 +22,7 @@ from kshot.settings import Settings
 from kshot.studies.wrapped import WrappedSource
 
 MAX_SEED = 2**32 - 1
+_MAX_SEEDS = 1000
 
 
 class Spread(NamedTuple):
@@ -148,6 +149,9 @@ def parse_seeds(text: str) -> range:
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if first > last or last > MAX_SEED:
         raise UsageError(f"--retriever-seeds is {text!r}", hint="Write first..last, such as 0..9.")
+    if last - first >= _MAX_SEEDS:
+        what = f"--retriever-seeds is {text!r}, {last - first + 1:,} seeds; there may be {_MAX_SEEDS:,}"
+        raise UsageError(what, hint="Write fewer, such as 0..9.")
     return range(first, last + 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ _OWN_NUMBERS = {"lookup": "shots", "lmeval": "num_fewshot"}
 """The option of a front end that says how many examples there are, if not ``-k``."""
 
 _SEVERAL = 2
+_MAX_POINTS = 1000
+"""Every point is a task of its own, with its rows, its table and its place in the report."""
 
 
 def own_values(text: str) -> dict[str, list[str]]:
@@ -54,6 +57,11 @@ def sweep_of(spec: Any, settings: Settings, source_of: Callable[[Any, Settings],
         base = head + option_text({name: value for name, value in options.items() if name not in several})
         own = _read(several, spec)
     swept = {**dict(settings.sweep), **dict(own)}
+    count = math.prod(map(len, swept.values()))
+    if count > _MAX_POINTS:
+        named = " × ".join(f"{len(values):,} of {flag(name)}" for name, values in swept.items())
+        what = f"the sweep has {count:,} points ({named}), and one may have {_MAX_POINTS:,}"
+        raise UsageError(what, where=spec if isinstance(spec, str) else "", hint="Give fewer values.")
 
     def placed(whole: Settings, values: Mapping[str, Any]) -> SweepPlace:
         return place_of(base, whole, values)
