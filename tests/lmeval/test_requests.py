@@ -38,7 +38,7 @@ def test_choices_are_a_column_a_template_a_list_or_a_dict(tmp_path, how):
 
 
 def test_choices_that_are_no_list(tmp_path):
-    with pytest.raises(DataError, match="doc_to_choice must give a list; for row 0"):
+    with pytest.raises(DataError, match="doc_to_choice must give a list of choices; for row 0"):
         requests(tmp_path, {**CHOICE, "doc_to_choice": "q"})
     with pytest.raises(DataError, match="is no number or list that Python could read"):
         requests(tmp_path, {**CHOICE, "doc_to_choice": "{{q}}"})
