@@ -43,12 +43,14 @@ def test_tasks_count_by_their_documents():
     (row,) = group_rows([group(Aggregate("acc"))], RESULTS)
     assert row["value"] == pytest.approx(60)
     assert (row["n"], row["tasks"], row["filter"], row["scale"]) == (5, ["a", "b"], "none", 100.0)
+    assert row["average"] == "weighted"
     assert row["ci95"][0] < 60 < row["ci95"][1]
 
 
 def test_tasks_may_count_alike():
     (row,) = group_rows([group(Aggregate("acc", weighted=False))], RESULTS)
     assert row["value"] == pytest.approx(37.5)
+    assert row["average"] == "macro"
 
 
 def test_tasks_without_the_metric_are_left_out_and_a_group_of_none_has_no_figure():
@@ -62,7 +64,8 @@ def test_every_filter_has_a_figure_unless_the_group_names_some():
     both = [result("a", [1, 0], pipelines=("strict", "loose")), result("b", [1], pipelines=("strict", "loose"))]
     found = figures(group_rows([group(Aggregate("acc"))], both))
     assert found == {("birds", "acc,loose"): pytest.approx(200 / 3), ("birds", "acc,strict"): pytest.approx(200 / 3)}
-    assert set(figures(group_rows([group(Aggregate("acc", ("strict",)))], both))) == {("birds", "acc")}
+    (one,) = group_rows([group(Aggregate("acc", ("strict",)))], both)
+    assert (one["metric"], one["average"]) == ("acc", "group")  # the tasks call it acc,strict
 
 
 def test_each_model_has_its_own():

@@ -95,6 +95,23 @@ def test_the_number_of_examples(tasks):
     assert prompts(CHOICE, limit=1, num_shots=2)[0].count("Question: ") == 1  # a file that says 0 keeps it
 
 
+def test_runs_are_compared_by_a_group_as_it_is_weighted(tasks):
+    group = "group: pair\ntask: [planets_choice, few]\naggregate_metric_list: [{metric: acc}]\n"
+    (tasks / "pair.yaml").write_text(group)
+    (tasks / "few.yaml").write_text(
+        (tasks / "planets_choice.yaml").read_text().replace("task: planets_choice", "task: few") + "dataset_path: few\n"
+    )
+    (tasks / "few").mkdir()
+    for split in ("test", "train"):
+        rows = (tasks / "data" / f"{split}.jsonl").read_text().splitlines(keepends=True)
+        (tasks / "few" / f"{split}.jsonl").write_text("".join(rows[1:3] if split == "test" else rows))
+    found = [package.evaluate("embedded", "lmeval:pair", lmeval_root="tasks", num_shots=k, out=f"k{k}") for k in (1, 2)]
+    values = [next(row["value"] for row in each.results if row["task"] == "pair") for each in found]
+    (row,) = [row for row in package.compare("k1", "k2").rows if row["task"] == "pair"]
+    assert (row["baseline_value"], row["run_value"]) == pytest.approx(tuple(values))
+    assert (row["average"], row["n"]) == ("weighted", 8)
+
+
 def test_a_file_that_says_0_is_no_point_of_a_curve(tasks, capsys):
     path = tasks / "planets_choice.yaml"
     (tasks / "none.yaml").write_text(
@@ -115,7 +132,7 @@ def test_a_file_that_says_0_is_no_point_of_a_curve(tasks, capsys):
 
 def test_a_group_has_figures_at_each_value_of_a_sweep(tasks):
     found = package.evaluate("embedded", "lmeval:planets", lmeval_root="tasks", num_shots=[0, 2]).results
-    groups = [row for row in found if row.get("average") == "group"]
+    groups = [row for row in found if "average" in row]
     assert [(row["task"], row["metric"], row["swept"], row["sweep"], row["tasks"]) for row in groups] == [
         (f"planets,num_shots={k}", metric, "planets", {"num_shots": k}, [f"{task},num_shots={k}"])
         for k in (0, 2)

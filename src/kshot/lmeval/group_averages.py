@@ -87,7 +87,7 @@ def _row(group: Group, aggregate: Aggregate, parts: Sequence[_GroupPart], metric
         "task": group.name,
         "model": first.result.model,
         "dataset": group.name,
-        "average": "group",
+        "average": _kind(aggregate, parts, metric) if alike else "group",
         "tasks": [part.result.task.name for part in parts],
         "metric": metric,
         **first.labels,
@@ -98,6 +98,13 @@ def _row(group: Group, aggregate: Aggregate, parts: Sequence[_GroupPart], metric
         "failed": sum(part.result.failed for part in parts),
         "ci95": _interval(group, parts, weights) if alike else None,
     }
+
+
+def _kind(aggregate: Aggregate, parts: Sequence[_GroupPart], metric: str) -> str:
+    """Return which average it is, so that runs can be compared by it; of figures with other names, a group's own."""
+    if any(part.name != metric for part in parts):
+        return "group"
+    return "weighted" if aggregate.weighted else "macro"
 
 
 def _interval(group: Group, parts: Sequence[_GroupPart], weights: Sequence[float]) -> list[float] | None:

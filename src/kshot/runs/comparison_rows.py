@@ -12,6 +12,7 @@ from kshot.runs.changed_samples import without_rounding
 from kshot.runs.compared_run import Aggregates, bounds_of, rule_of
 from kshot.runs.pairing import ComparedSystem, Match, listed, match, task_pairs
 from kshot.runs.scales import measure_conflict
+from kshot.runs.swept_pairs import AVERAGES
 from kshot.statistics.figures import ROUNDING
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures
 from kshot.statistics.resampling import Values, sequence_of
@@ -145,7 +146,7 @@ class Gathered:
                     f"{row['task']}: not all of its subsets are compared by {row['metric']}, so it is not either"
                 )
                 continue
-            pair = averaged(found, weighted=row["average"] == "weighted")
+            pair = averaged(found, weighted=row["average"] == "weighted") if row["average"] in AVERAGES else None
             if pair is None:
                 self._note(f"{row['task']}: an average of {row['metric']} is not compared, only the subsets are")
                 continue
