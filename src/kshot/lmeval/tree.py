@@ -28,8 +28,6 @@ class Aggregate:
     filters: tuple[str, ...] | None = None
     """None: every filter that the tasks have for the metric."""
     weighted: bool = True
-    aggregation: FunctionRef | None = None
-    """A function instead of the mean."""
 
 
 @dataclass(frozen=True)
@@ -277,7 +275,7 @@ def _children(node: Node) -> tuple[Node, ...]:
 
 
 def _aggregates(body: Body, path: Path) -> tuple[Aggregate, ...]:
-    """Read ``aggregate_metric_list``: a list, or one entry."""
+    """Read ``aggregate_metric_list``: a list, or one entry. A function may stand there: lm-eval takes the mean, too."""
     given, where = body.get("aggregate_metric_list"), body.places.get("aggregate_metric_list", str(path))
     found: list[Aggregate] = []
     for each in given if isinstance(given, list) else [] if given is None else [given]:
@@ -288,6 +286,5 @@ def _aggregates(body: Body, path: Path) -> tuple[Aggregate, ...]:
         if how != "mean" and not isinstance(how, FunctionRef):
             raise DataError(f"a group's aggregation is 'mean' or a !function, not {how!r}", where=where)
         names = None if filters is None else tuple(map(str, [filters] if isinstance(filters, str) else filters))
-        function = how if isinstance(how, FunctionRef) else None
-        found.append(Aggregate(str(each["metric"]), names, bool(each.get("weight_by_size", True)), function))
+        found.append(Aggregate(str(each["metric"]), names, bool(each.get("weight_by_size", True))))
     return tuple(found)
