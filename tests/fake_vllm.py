@@ -67,6 +67,8 @@ class LLM:
             "disable_log_stats",
             "max_model_len",
             "gpu_memory_utilization",
+            "tensor_parallel_size",
+            "pipeline_parallel_size",
         }
         if unknown := sorted(set(options) - known):
             raise TypeError(f"EngineArgs.__init__() got an unexpected keyword argument {unknown[0]!r}")

@@ -67,6 +67,10 @@ class EvaluateOptions(TypedDict, total=False):
     device: str | None
     """Where the model runs: cpu, cuda, cuda:1."""
 
+    device_map: str | None
+    """Split a model that one device cannot hold: auto, balanced, balanced_low_0, sequential, or a JSON file with a
+    device for each part (for hf:; extra: split)."""
+
     batch_size: int | None
     """Sequences computed together (default: 16, on a GPU 128; no effect with vllm:)."""
 

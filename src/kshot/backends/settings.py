@@ -30,6 +30,13 @@ class ModelSettings(TemplateSettings):
         choices=("left",),
     )
     device: str | None = _option(None, "where the model runs: cpu, cuda, cuda:1", identity=False)
+    device_map: str | None = _option(
+        None,
+        "split a model that one device cannot hold: auto, balanced, balanced_low_0, sequential, or a JSON file with a "
+        "device for each part (for hf:; extra: split)",
+        metavar="MAP",
+        identity=False,
+    )
     batch_size: int | None = _option(
         None,
         "sequences computed together (default: 16, on a GPU 128; no effect with vllm:)",

@@ -24,6 +24,7 @@ PACKAGES: Mapping[str, Package] = {
     "torch": Package("torch", "hf"),
     "transformers": Package("transformers", "hf"),
     "pillow": Package("PIL", "hf"),
+    "accelerate": Package("accelerate", "split"),
     "vllm": Package("vllm", "vllm"),
     "aiohttp": Package("aiohttp", "api"),
     "datasets": Package("datasets", "datasets"),
@@ -68,6 +69,7 @@ INCLUDED: Mapping[str, frozenset[str]] = {
     "late": frozenset({"hf", "dense"}),
     "lmeval": frozenset({"datasets", "parquet"}),
     "passages": frozenset({"search"}),
+    "split": frozenset({"hf"}),
 }
 """The extras that an extra installs too."""
 

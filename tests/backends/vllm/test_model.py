@@ -85,6 +85,22 @@ def test_engine_options_are_json_or_text():
     }
 
 
+def test_a_model_is_split_over_gpus_by_vllm_itself(folder, hf):
+    split = Vllm(str(folder), engine_option=("tensor_parallel_size=2", "pipeline_parallel_size=2"))
+    asked = [Loglik(Prompt("The capital of France is"), (" Paris", " Berlin"))]
+    assert largest_difference(asked, hf, split) < 1e-4
+    given = split._runtime._llm.options
+    assert (given["tensor_parallel_size"], given["pipeline_parallel_size"]) == (2, 2)
+
+
+def test_copies_in_one_process_are_refused_before_vllm_starts(folder):
+    """vLLM 0.33 refuses them itself ("may hang"), after minutes."""
+    with pytest.raises(UsageError, match=r"vLLM runs one copy .*--data-parallel-size N.*openai:MODEL"):
+        Vllm(str(folder), engine_option=("data_parallel_size=2",))
+    launched = ("data_parallel_size=2", "distributed_executor_backend=external_launcher")
+    assert parse_engine_options(launched)["data_parallel_size"] == 2
+
+
 @pytest.mark.parametrize("text", ["tensor_parallel_size", "=2", "a b=2"])
 def test_an_engine_option_is_a_name_and_a_value(text):
     with pytest.raises(UsageError, match=r"NAME=VALUE"):
@@ -142,6 +158,7 @@ def test_name_answers_and_abilities(vllm, hf, folder):
 def test_fingerprint_covers_what_changes_answers(folder, hf):
     base = Vllm(str(folder)).fingerprint
     assert base == Vllm(str(folder), engine_option=("tensor_parallel_size=2", "gpu_memory_utilization=0.5")).fingerprint
+    assert base == Vllm(str(folder), engine_option=("pipeline_parallel_size=2", "data_parallel_size=1")).fingerprint
     different = {
         hf.fingerprint,
         Vllm(str(folder), dtype="bfloat16").fingerprint,

@@ -8,6 +8,7 @@ from typing import Any
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf.context_window import cuts_left
+from kshot.backends.hf.placement import read_device_map
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.json_text import parse_json
@@ -45,6 +46,8 @@ def readable_media(path: str) -> frozenset[str] | None:
 def check_options(
     *,
     device: str | None = None,
+    device_map: Any = None,
+    deterministic: bool = False,
     dtype: Any = None,
     batch_size: int | None = None,
     row_tokens: int | None = None,
@@ -65,6 +68,7 @@ def check_options(
     if device is not None and not _DEVICE.fullmatch(device):
         raise UsageError(f"there is no device {device!r}", hint="Use cpu, cuda or cuda:N.")
     cuts_left(truncate)
+    read_device_map(device_map, device=device, deterministic=deterministic)
 
 
 def _check_hub_name(name: str, revision: str) -> None:

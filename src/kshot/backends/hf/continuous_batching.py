@@ -37,7 +37,7 @@ def slot_layer_class() -> Any:
         def update(self, key_states: Any, value_states: Any, *_args: Any, **_options: Any) -> tuple[Any, Any]:
             """Append one token to each slot, and return the slots in use."""
             count, width = len(key_states), self.slots.width
-            places = self.slots.next_places(self.keys.shape[1])
+            places = self.slots.next_places(self.keys.shape[1], self.keys.device)
             self.keys.flatten(0, 1).index_copy_(0, places, key_states[:, :, 0])
             self.values.flatten(0, 1).index_copy_(0, places, value_states[:, :, 0])
             return self.keys[:count, :width].transpose(1, 2), self.values[:count, :width].transpose(1, 2)
@@ -95,7 +95,7 @@ class SlotBatch:
         self._numbers = model.torch.arange(size, device=model.device)
         self._lengths: Any = model.torch.zeros(size, dtype=model.torch.long, device=model.device)
         self.width = 1
-        self._next_places: tuple[int, Any] = (0, None)
+        self._next_places: dict[tuple[int, Any], Any] = {}
         self.rows: list[GenerationRow] = []
 
     def add(self, row: GenerationRow, states: KeyValues) -> None:
@@ -108,18 +108,20 @@ class SlotBatch:
             self._lengths[slot] = len(row.prompt)
         self.rows.append(row)
 
-    def next_places(self, length: int) -> Any:
-        """Return where the next token of each slot goes, in buffers of this length laid end to end."""
-        if self._next_places[0] != length:
+    def next_places(self, length: int, device: Any) -> Any:
+        """Return where the next token of each slot goes, in buffers of this length laid end to end on a device."""
+        found = self._next_places.get((length, device))
+        if found is None:
             count = len(self.rows)
-            self._next_places = length, self._numbers[:count] * length + self._lengths[:count]
-        return self._next_places[1]
+            found = (self._numbers[:count] * length + self._lengths[:count]).to(device)
+            self._next_places[length, device] = found
+        return found
 
     def step(self) -> Any:
         """Read every row's last token, and return the logits after it in float32."""
         torch, count, multiple = self._torch, len(self.rows), _LENGTH_MULTIPLE if self._model.is_cuda else 1
         longest = max(len(row.prompt) + len(row.new_tokens) for row in self.rows)
-        self.width, self._next_places = -(-longest // multiple) * multiple, (0, None)
+        self.width, self._next_places = -(-longest // multiple) * multiple, {}
         ids = torch.tensor([[row.new_tokens[-1]] for row in self.rows], device=self._model.device)
         with torch.inference_mode(), self._model.attention_kernels(one_off=True):
             for layer in self._layers:

@@ -30,7 +30,8 @@ def choose_dtype(dtype: Any, device: Any, config: Any, torch: Any) -> Any:
 def load_model(path: str, device: Any, transformers: Any, *, auto_class: Any = None, **options: Any) -> Any:
     """Load the causal language model for inference. transformers would fill missing weights at random: refuse them.
 
-    ``auto_class``: how transformers finds the class of the model (None: as a causal language model).
+    ``auto_class``: how transformers finds the class of the model (None: as a causal language model). With a
+    ``device_map`` among the options, transformers splits the model over devices.
     """
     found = auto_class or transformers.AutoModelForCausalLM
     model, info = open_pretrained("weights", path, found.from_pretrained, output_loading_info=True, **options)
@@ -44,8 +45,9 @@ def load_model(path: str, device: Any, transformers: Any, *, auto_class: Any = N
     if surplus:
         what = f"the weights have more layers than config.json names, {surplus[0]} for one"
         raise BackendError(what, where=path, hint=_OTHER_MODEL_HINT)
-    # A quantised model is on its device already, and may not be moved.
-    return (model.to(device) if model.device.type == "cpu" else model).eval()
+    # A quantised model is on its device already, and may not be moved; nor may one that is split.
+    placed = "device_map" in options or model.device.type != "cpu"
+    return (model if placed else model.to(device)).eval()
 
 
 def _belongs_to_surplus_layer(key: str, model: Any) -> bool:

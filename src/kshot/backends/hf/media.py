@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kshot.backends.hf.checking import PROCESSOR_FILES
 from kshot.backends.hf.context_window import ContextWindow
 from kshot.backends.hf.model_errors import out_of_memory
+from kshot.backends.hf.placement import input_device
 from kshot.backends.hf.sampling import (
     ChosenLogprobs,
     GenerationRow,
@@ -100,7 +101,7 @@ class ImageModel:
         stop_ids = self._tokenizer.stop_ids(request.stop) | self._stop_ids
         row = GenerationRow(request, prompt, fitting.max_new_tokens, stop_ids)
         try:
-            self._write(row, inputs.to(self._model.device), torch)
+            self._write(row, inputs.to(input_device(self._model, torch)), torch)
         except torch.OutOfMemoryError as error:
             raise out_of_memory(self._window.name, self._model.device) from error
         except ValueError as exc:  # transformers says so where a template has no place for an image

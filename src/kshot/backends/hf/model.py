@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from kshot.backends.hf.checking import check_options, readable_media
 from kshot.backends.hf.context_window import ContextWindow, cuts_left
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.model_runner import ModelRunner
+from kshot.backends.hf.placement import check_split, read_device_map
 from kshot.backends.hf.plain_batches import PaddingSide
 from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.sampling import GenerationRow, generated_response
@@ -25,7 +27,7 @@ from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 _CPU_BATCH_SIZE, _GPU_BATCH_SIZE = 16, 128
@@ -46,7 +48,8 @@ class Transformers:
 
     Where the model allows it, waiting requests are computed together as one trie, in rows of ``row_tokens`` (None: 256
     on a CPU, 2,048 on a GPU). Otherwise they are computed in batches of ``batch_size``, padded at ``padding_side``.
-    None of these settings, nor ``device``, changes an answer beyond rounding. With ``batch_size=1`` each request is
+    ``device_map`` splits a model over devices, as transformers does: by a name such as ``"auto"``, or by part. None of
+    these settings, nor ``device``, changes an answer beyond rounding. With ``batch_size=1`` each request is
     computed by itself. ``deterministic`` does the same at any batch size, tells torch to use deterministic algorithms
     only, and makes the machine part of the fingerprint: answers of one fingerprint are the same to the last bit.
     """
@@ -56,6 +59,7 @@ class Transformers:
         path: str,
         *,
         device: str | None = None,
+        device_map: str | Mapping[str, str | int] | None = None,
         dtype: Any = None,
         batch_size: int | None = None,
         deterministic: bool = False,
@@ -69,6 +73,7 @@ class Transformers:
         trust_remote_code: bool = False,
     ) -> None:
         check_options(batch_size=batch_size, row_tokens=row_tokens, max_length=max_length, padding_side=padding_side)
+        self._device_map = read_device_map(device_map, device=device, deterministic=deterministic)
         self._torch, self._library = hub.import_transformers()
         if path == "embedded":
             path = str(EMBEDDED_FOLDER)
@@ -93,6 +98,7 @@ class Transformers:
             batch_size = 1
         self._batch_size = batch_size or (_GPU_BATCH_SIZE if self._device.type == "cuda" else _CPU_BATCH_SIZE)
         self._eos_ids: frozenset[int] = frozenset()
+        self._offloaded: tempfile.TemporaryDirectory[str] | None = None
         self._tokenizer = PromptTokenizer(
             tokenizer, self.name, chat_template=chat_template, add_bos=add_bos, reuse=not deterministic
         )
@@ -176,6 +182,8 @@ class Transformers:
         """Give the memory back; a later request loads the weights again."""
         for part in ("_runner", "_image_model", "_model"):
             vars(self).pop(part, None)
+        if self._offloaded is not None:
+            self._offloaded.cleanup()
         determinism.release_deterministic_algorithms(self, self._torch)
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
@@ -218,12 +226,17 @@ class Transformers:
     @cached_property
     def _model(self) -> Any:
         options = {**self._options, "dtype": self._dtype}
+        if self._device_map is not None:
+            self._offloaded = tempfile.TemporaryDirectory(prefix="kshot-weights-")
+            options |= {"device_map": self._device_map, "offload_folder": self._offloaded.name}
         if self._reads_images and not media.is_causal(self._config, self._library):
             options["auto_class"] = self._library.AutoModelForImageTextToText
         if self._deterministic:
             determinism.require_deterministic_algorithms(self, self._device, self._torch)
         try:
             model = loading.load_model(self._path, self._device, self._library, **options)
+            if self._device_map is not None:
+                check_split(model, self._torch, self.name, self._device_map)
         except self._torch.OutOfMemoryError as error:
             raise out_of_memory(self.name, self._device) from error
         given = model.generation_config.eos_token_id, self._tokenizer.tokenizer.eos_token_id

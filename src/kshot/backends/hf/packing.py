@@ -6,12 +6,14 @@ a cache of batch size 1. Each token has its own position, and a mask through whi
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from kshot.backends.hf.placement import input_device, is_split
 from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.tree_batches import TreeBatch
 from kshot.backends.hf.trie import IdArray, Ints, common_prefix_length
@@ -57,8 +59,9 @@ def packed_layer_class() -> Any:
         def keep(self, start: int, moved: Any) -> None:
             """Keep the first ``start`` tokens, and behind them those at the places ``moved`` (a slice or a tensor)."""
             if moved is not None:
+                at = moved if isinstance(moved, slice) else moved.to(self.keys.device)
                 for states in (self.keys, self.values):
-                    tail = states[..., moved, :].clone()
+                    tail = states[..., at, :].clone()
                     states[..., start : start + tail.shape[-2], :] = tail
                 start += tail.shape[-2]
             self.used = start
@@ -95,7 +98,7 @@ class PackedModel:
         from transformers.cache_utils import Cache
 
         self.model, self.torch, self.name, self.alone = model, torch, name, alone
-        self.device = model.device
+        self.device = input_device(model, torch)
         self.is_cuda = self.device.type == "cuda"
         config = model.config.get_text_config()
         layer_class = packed_layer_class()
@@ -105,12 +108,14 @@ class PackedModel:
         for layer in self.layers:
             layer.key_multiple, layer.gives_copies = self._key_multiple, alone
         self._cache = Cache(layers=self.layers)
-        self._selects_logits = "logits_to_keep" in arguments
         # Logits are wide: at most this many rows of them at a time.
         self.max_wanted = max((1 << (29 if self.is_cuda else 25)) // config.vocab_size, 16)
         # Tree batches need a hook on the layer that makes the logits. The trial may still turn them off.
         self._output_layer = model.get_output_embeddings()
         self.batches_trees = self._output_layer is not None
+        # The last layer of a split model may be on another device than the places, which only the hook can move.
+        self._selects_logits = "logits_to_keep" in arguments and not is_split(model)
+        self._hooks_rows = is_split(model) and self._output_layer is not None
         # Rows that may be computed while the results of earlier ones are read.
         self.rows_ahead = 2 if self.is_cuda else 0
         self.prefixes: list[CachedPrefix] = []
@@ -139,8 +144,10 @@ class PackedModel:
         ids, positions, until, places = packed.split([count, count, keys + len(unused), len(wanted)])
         own = torch.arange(count, device=self.device)[:, None]
         mask = (own < until) & (torch.arange(count - keys, count + len(unused), device=self.device) <= own)
-        options = {"logits_to_keep": places if len(wanted) else places.new_zeros(1)} if self._selects_logits else {}
-        with torch.inference_mode(), self.attention_kernels(one_off=one_off):
+        kept = places if len(wanted) else places.new_zeros(1)
+        options = {"logits_to_keep": kept} if self._selects_logits else {}
+        selecting = self._selecting(kept) if self._hooks_rows else nullcontext()
+        with torch.inference_mode(), self.attention_kernels(one_off=one_off), selecting:
             logits = self.model(
                 input_ids=ids[None],
                 position_ids=positions[None],
@@ -150,7 +157,7 @@ class PackedModel:
                 **options,
             ).logits[0]
         self.computed += count
-        return logits[: len(wanted)] if self._selects_logits else logits[places]
+        return logits[: len(wanted)] if self._selects_logits or self._hooks_rows else logits[places]
 
     def compute_batch(self, batch: TreeBatch, wanted: Ints, *, one_off: bool = False) -> Any:
         """Return the logits at the ``wanted`` places of a tree batch, which are indices into the flattened batch."""
@@ -164,18 +171,24 @@ class PackedModel:
             mask = (own[:, None] < until.view(shape)[:, None]) & (own <= own[:, None])
             inputs |= {"position_ids": positions.view(shape), "attention_mask": self.additive_mask(mask)[:, None]}
 
-        def select_wanted(_module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
-            # A model can only keep the same columns of all rows, and logits are wide.
-            return given[0].flatten(0, 1)[places][None], *given[1:]
-
-        hook = self._output_layer.register_forward_pre_hook(select_wanted)
-        try:
-            with torch.inference_mode(), self.attention_kernels(one_off=one_off):
-                logits = self.model(**inputs, use_cache=False).logits[0]
-        finally:
-            hook.remove()
+        # A model can only keep the same columns of all rows, and logits are wide.
+        with torch.inference_mode(), self.attention_kernels(one_off=one_off), self._selecting(places):
+            logits = self.model(**inputs, use_cache=False).logits[0]
         self.computed += count
         return logits
+
+    @contextmanager
+    def _selecting(self, places: Any) -> Iterator[None]:
+        """Let the model make logits at these places of the flattened batch alone."""
+
+        def select(_module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+            return given[0].flatten(0, 1)[places.to(given[0].device)][None], *given[1:]
+
+        hook = self._output_layer.register_forward_pre_hook(select)
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def attention_kernels(self, *, one_off: bool) -> AbstractContextManager[Any]:
         """For a row whose lengths will not come again, choose attention kernels that need not be built."""
@@ -223,7 +236,9 @@ class PackedModel:
         index = self.to_device(places)
         with self.torch.inference_mode():
             return [
-                tuple(states.index_select(-2, index) for states in (layer.keys, layer.values)) if layer.used else ()
+                tuple(states.index_select(-2, index.to(states.device)) for states in (layer.keys, layer.values))
+                if layer.used
+                else ()
                 for layer in self.layers
             ]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from kshot.backends.hf.model_errors import invalid_logits, out_of_memory
+from kshot.backends.hf.placement import input_device, is_split
 from kshot.backends.hf.sampling import (
     ChosenLogprobs,
     GenerationRow,
@@ -69,6 +70,7 @@ class PlainModel:
         # A stateful model may read the padding in spite of the mask: it must come last there, or not at all.
         self._masks_padding = "attention_mask" in arguments and not is_stateful(model)
         self._side: PaddingSide = side if self._masks_padding else "right"
+        self._device, self._is_split = input_device(model, torch), is_split(model)
         self._max_batch = 1 << 30
         self.computed = 0
 
@@ -82,14 +84,14 @@ class PlainModel:
             ids[index, place] = self._torch.as_tensor(sequence)
             mask[index, place] = 1
         tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
-        return {name: tensor.to(self._model.device) for name, tensor in tensors.items()}
+        return {name: tensor.to(self._device) for name, tensor in tensors.items()}
 
     def _halve(self, size: int, error: Exception) -> int:
         """After out of memory, allow half as many sequences in a batch from now on."""
         if size <= 1:
-            raise out_of_memory(self._name, self._model.device) from error
+            raise out_of_memory(self._name, self._device) from error
         self._max_batch = size // 2
-        if self._model.device.type == "cuda":
+        if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
         return self._max_batch
 
@@ -141,8 +143,10 @@ class PlainModel:
             pairs = zip(batch, shifts, strict=True)
             needed = {at + shift for sequence, shift in pairs for at in range(sequence.start, len(sequence.tokens))}
             kept = range(min(needed), max(needed) + 1)
-            inputs["logits_to_keep"] = self._torch.arange(kept.start, kept.stop, device=self._model.device)
-        inputs = {name: tensor for name, tensor in inputs.items() if name in self._arguments}
+            # The last layer of a split model is elsewhere: only a number is right there. The last column is needed.
+            last = self._torch.arange(kept.start, kept.stop, device=self._device)
+            inputs["logits_to_keep"] = len(kept) if self._is_split else last
+        inputs = {name: value for name, value in inputs.items() if name in self._arguments}
         with self._torch.inference_mode():
             logits = self._model(**inputs, use_cache=False).logits
         self.computed += inputs["input_ids"].numel()

@@ -153,7 +153,7 @@ class _HostTransfer:
             self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
             self._values.copy_(values, non_blocking=True)
             self._event = torch.cuda.Event()
-            self._event.record()
+            self._event.record(torch.cuda.current_stream(values.device))
 
     def read(self) -> Any:
         if self._event is not None:

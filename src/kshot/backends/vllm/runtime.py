@@ -64,6 +64,13 @@ def parse_engine_options(given: Sequence[str]) -> dict[str, Any]:
             found[name] = json.loads(value)
         except ValueError:
             found[name] = _PYTHON_WORDS.get(value, value)
+    copies = found.get("data_parallel_size", 1)
+    if copies != 1 and found.get("distributed_executor_backend") != "external_launcher":
+        raise UsageError(
+            f"data_parallel_size is {copies}, and vLLM runs one copy of a model in a process",
+            hint="Start vllm serve --data-parallel-size N, and ask it as openai:MODEL. For a model that one GPU cannot "
+            "hold, use tensor_parallel_size.",
+        )
     return found
 
 
