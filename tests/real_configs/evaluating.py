@@ -153,7 +153,7 @@ def _against(ours: dict[str, float], entry: dict[str, Any]) -> str:
 
 def _same_prompts(entry: dict[str, Any]) -> bool:
     """Whether the home gives rows the same prompt: the model cannot know which reply is meant."""
-    prompts = entry.get("text")
+    prompts = entry.get("messages" if _needs_chat(entry) else "text")
     return isinstance(prompts, list) and len({json.dumps(each) for each in prompts}) < len(prompts)
 
 

@@ -23,6 +23,10 @@ def _molecule(row, config):
     return f"<SMILES> {MOLECULES[row % 4]} </SMILES>"
 
 
+def _box(row, config):
+    return {"image_width": 640, "image_height": 480, "bbox": [64, 48, 320 + row, 240]}
+
+
 def _graph(row, config):
     return "2####\np edge 3 2\ne 1 2\ne 2 3"
 
@@ -85,6 +89,7 @@ def _judged_pair(row, config):
 
 
 FORMS = {
+    "BBoxIoUEvaluator": _box,
     "IFBenchEvaluator": _counted_words,
     "MultiIFEvaluator": _rounds_of_instructions,
     "HardGCPEvaluator": _graph,
@@ -170,6 +175,12 @@ COLUMNS = {
     "InternSandboxEvaluator": {"data_source": lambda row: "aquarium"},
 }
 REPLIES = {
+    "BBoxIoUEvaluator": (
+        '```json\n[{"bbox_2d": [100, 100, 500, 500], "label": "cup"}]\n```',
+        "[0, 0, 90, 90]",
+        "It is at [110, 105, 490, 520].",
+        "I see none.",
+    ),
     "LLM4Chem_Evaluator": ("{gold}", "It is {gold}", "<BOOLEAN> No </BOOLEAN> <SMILES> CCC </SMILES>", "Yes: {gold}"),
     "LLM4Mat_Evaluator": ("{gold}", "```json\n{gold}\n```", "I cannot say.", "It is {gold}"),
     "PEER_Evaluator": ("yes", "no, 0.3", "1.7", "I think that it is 2.5"),
