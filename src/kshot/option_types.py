@@ -207,7 +207,7 @@ class EvaluateOptions(TypedDict, total=False):
     """Folder of the task files: a clone of lm-evaluation-harness, or your own (default: the installed lm_eval)."""
 
     num_fewshot: int | Sequence[int] | None
-    """Number of examples instead of the task file's own, 0 included, or several; -k N does the same for N above 0."""
+    """Number of examples instead of the task file's own, 0 included, or several; -k N does the same."""
 
     length: int | list[int] | tuple[int, ...] | None
     """Lengths of the records, such as 10,20,30."""
