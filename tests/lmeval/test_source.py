@@ -142,6 +142,15 @@ def test_a_group_has_figures_at_each_value_of_a_sweep(tasks):
     assert by_name["planets,num_shots=2", "acc"] == by_name["planets_choice,num_shots=2", "acc"]
 
 
+def test_a_task_is_compared_with_each_of_its_own_points(tasks):
+    """Tasks on the same rows ask the same questions: only their names tell which points are whose."""
+    names = ["lmeval:planets_write", "lmeval:planets_mention"]
+    package.evaluate("embedded", names, lmeval_root="tasks", out="plain")
+    package.evaluate("embedded", names, lmeval_root="tasks", num_shots=[0, 2], out="swept")
+    pairs = {(row["task"], row["run_task"]) for row in package.compare("plain", "swept").rows}
+    assert pairs == {(name[7:], f"{name[7:]},num_shots={k}") for name in names for k in (0, 2)}
+
+
 def test_a_limit_does_not_change_the_examples(tasks):
     assert prompts(CHOICE, limit=2) == prompts(CHOICE)[:2]
 

@@ -14,7 +14,7 @@ from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
 from kshot.runs.compared_run import ComparedRun
 from kshot.runs.sample_scores import TaskScores
-from kshot.runs.swept_rows import SWEEP
+from kshot.runs.swept_rows import BASE, SWEEP
 
 _MAX_IDS, _MAX_NAMES = 5, 8
 """Ids and names that a message lists."""
@@ -46,6 +46,11 @@ class ComparedSystem:
         row = next(iter(self.run.figures[task, self.model].values()))
         values = row.get(SWEEP)
         return values if isinstance(values, Mapping) else {}
+
+    def base(self, task: str) -> str:
+        """The name that a task has without the values of a sweep."""
+        row = next(iter(self.run.figures[task, self.model].values()))
+        return str(row.get(BASE, task))
 
     def scores(self, task: str) -> TaskScores:
         """The scores of a task."""
@@ -98,9 +103,10 @@ def _system(run: ComparedRun, model: str) -> ComparedSystem:
 def task_pairs(baseline: ComparedSystem, other: ComparedSystem) -> list[tuple[str, str]]:
     """Return which tasks of two systems are compared: those of one name, and others that ask the same questions.
 
-    Of the others, one task is compared with every task of the other system that asks the same, as a task without
-    examples with each draw of examples; where both systems have several, they are compared in their order. Points of
-    two sweeps are compared only where no option has another value.
+    Of the others, those come first whose names differ by the values of a sweep alone. Of the rest, one task is compared
+    with every task of the other system that asks the same, as a task without examples with each draw of examples; where
+    both systems have several, they are compared in their order. Points of two sweeps are compared only where no option
+    has another value.
     """
     ones, others = baseline.tasks(), other.tasks()
     found = [(task, task) for task in ones if task in others]
@@ -112,6 +118,10 @@ def task_pairs(baseline: ComparedSystem, other: ComparedSystem) -> list[tuple[st
         if _same_point(baseline.swept(a), other.swept(b))
         and _asks_the_same(baseline.scores(a), other.scores(b), lonely=lonely)
     }
+    named = [(a, b) for a, b in product(left, right) if (a, b) in same and baseline.base(a) == other.base(b)]
+    found += named
+    ones_named, others_named = {a for a, _ in named}, {b for _, b in named}
+    same = {(a, b) for a, b in same if a not in ones_named and b not in others_named}
     while same:
         first = next(task for task in left if any(task == a for a, _ in same))
         rights = [task for task in right if (first, task) in same]
