@@ -17,6 +17,7 @@ from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
+from kshot.core.origins import naming
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.watcher import Watcher
 from kshot.index.store import Store
@@ -198,19 +199,20 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
     judged = any(name in settings.changed() for name in ("judge", *JUDGE_OPTIONS))
     noted: set[str] = set()  # tasks of a sweep have the same to say
     for spec in listed(dataset):
-        source = source_of(spec, settings)
-        require_all(source.packages(settings, scored=False))
-        source.check(settings)
-        for text in source.announcements():
-            note(text)
-        for task in source.previews(settings):
-            for text in dict.fromkeys(task.notes):
-                if text not in noted:
-                    note(text)
-            noted.update(task.notes)
-            for sample in task.samples:
-                yield previewed(task, sample, judged=judged)
-        source.close()
+        with naming("dataset", str(spec)):
+            source = source_of(spec, settings)
+            require_all(source.packages(settings, scored=False))
+            source.check(settings)
+            for text in source.announcements():
+                note(text)
+            for task in source.previews(settings):
+                for text in dict.fromkeys(task.notes):
+                    if text not in noted:
+                        note(text)
+                noted.update(task.notes)
+                for sample in task.samples:
+                    yield previewed(task, sample, judged=judged)
+            source.close()
 
 
 # ---- what inspect, help and notebooks show ----

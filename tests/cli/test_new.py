@@ -70,6 +70,7 @@ def test_a_table_in_another_folder(folder, capsys):
         (("metric", "random"), "a file random.py would hide the Python module 'random'"),
         (("metric", "numpy"), "would hide the Python module 'numpy'"),
         (("model", "3x"), "'3x' cannot be the name of a class"),
+        (("model", "\u2167"), "cannot be the name of a class"),
         (("model", "../x"), "'../x' cannot be the name of a class"),
         (("dataset", "none.csv"), "none.csv: there is no such file or folder"),
         (("dataset", "someone/quiz"), "someone/quiz: there is no such file"),

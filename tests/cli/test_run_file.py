@@ -162,6 +162,20 @@ def test_what_the_command_line_gives_is_not_blamed_on_the_file(folder, capsys):
     assert "suite.toml" not in done.err
 
 
+@pytest.mark.parametrize("dataset", ["gone.csv", "gone.py:Gone", "gone"])
+def test_preview_names_the_line_of_a_dataset(dataset, folder, capsys):
+    Path("gone.toml").write_text(f'models = ["embedded"]\ndatasets = ["{dataset}"]\n')
+    done = kshot(capsys, "preview", "gone.toml")
+    assert done.code == 2
+    assert re.match(r"kshot: gone\.toml:2: .*gone", done.err)
+
+
+def test_a_zero_byte_in_the_name_of_a_run_folder(folder, capsys):
+    Path("zero.toml").write_text('out = "a\\u0000b"\nmodels = ["embedded"]\ndatasets = ["lookup:UR"]\n')
+    done = kshot(capsys, "run", "zero.toml")
+    assert (done.code, "--out has a zero byte" in done.err) == (2, True)
+
+
 def test_preview_shows_the_prompts_of_a_run_file(folder, capsys):
     done = kshot(capsys, "preview", "suite.toml", "--limit", "1", "--json")
     assert done.code == 0, done.err

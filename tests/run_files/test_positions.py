@@ -59,6 +59,13 @@ def test_places(text):
     assert found["datasets", 1, "more", 1, "last", "done"] == (24, 1)
 
 
+def test_of_a_key_with_endless_parts_the_first_have_places():
+    found = positions(".".join(["a"] * 20_000) + " = 1\nb = 2\n")
+    assert found["a",].line == 1
+    assert found["b",].line == 2
+    assert len(found) < 1000
+
+
 def test_the_place_of_something_that_is_missing_is_that_of_what_should_have_it():
     found = positions("\n[settings]\nlimit = 1\n")
     assert nearest(found, ("settings", "seed")) == Position(2, 1)

@@ -168,6 +168,8 @@ def _run(parsed: argparse.Namespace) -> int:
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
     if parsed.out == "":
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
+    if "\0" in (parsed.out or ""):
+        raise UsageError("--out has a zero byte, and no folder can be called so")
     settings = settings_from(options, datasets)
     whole = replace(settings, shard=None)
     out = parsed.out or default_folder(models or [usual], datasets, whole, _work_folder(parsed))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,8 @@ def class_name(name: str) -> str:
     """Return the name of a class: ``word_count`` becomes ``WordCount``."""
     parts = [part for part in re.split(r"[_\-\s]+", name) if part]
     written = "".join(part[0].upper() + part[1:] for part in parts)
-    if not written.isidentifier() or keyword.iskeyword(written):
+    plain = unicodedata.normalize("NFKC", written) == written  # Python would give the class another name
+    if not written.isidentifier() or keyword.iskeyword(written) or not plain:
         raise UsageError(f"{name!r} cannot be the name of a class", hint="Use letters, digits and underscores.")
     return written
 

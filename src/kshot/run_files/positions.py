@@ -22,6 +22,8 @@ _LITERAL = re.compile(r"'[^']*'")
 _LONG_BASIC = re.compile(r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}', re.DOTALL)
 _LONG_LITERAL = re.compile(r"'''(?:[^']|'{1,2}(?!'))*'{3,5}", re.DOTALL)
 _PLAIN = re.compile(r"[^,\]}#\n]*")
+_MAX_PARTS = 100
+"""The parts of a dotted key whose places are kept: no run file needs as many."""
 _STRINGS = (_LONG_BASIC, _LONG_LITERAL, _BASIC, _LITERAL)
 
 
@@ -110,7 +112,8 @@ class _PositionReader:
                     break
             else:
                 raise AssertionError(f"no key at character {start}")
-            keys.append(_read_key(self._text[start : self._at]))
+            if len(keys) < _MAX_PARTS:
+                keys.append(_read_key(self._text[start : self._at]))
             self._skip(_SPACE)
             if not self._text.startswith(".", self._at):
                 return keys

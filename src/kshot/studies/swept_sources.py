@@ -61,7 +61,7 @@ def sweep_of(spec: Any, settings: Settings, source_of: Callable[[Any, Settings],
     if count > _MAX_POINTS:
         named = " × ".join(f"{len(values):,} of {flag(name)}" for name, values in swept.items())
         what = f"the sweep has {count:,} points ({named}), and one may have {_MAX_POINTS:,}"
-        raise UsageError(what, where=spec if isinstance(spec, str) else "", hint="Give fewer values.")
+        raise UsageError(what, where=f"{spec:.100}" if isinstance(spec, str) else "", hint="Give fewer values.")
 
     def placed(whole: Settings, values: Mapping[str, Any]) -> SweepPlace:
         return place_of(base, whole, values)
