@@ -17,7 +17,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.exports.summary_form import in_summary_form
 from kshot.runs.checked_samples import checked_samples
-from kshot.runs.own_files import spare_runs
+from kshot.runs.own_files import spare_run_folders, spare_runs
 from kshot.runs.record import RunRecord, read_record, read_summary
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ class Export:
         if out is not None and not str(out):
             raise UsageError("--out is empty", hint="Name a file or a folder, or leave it out.")
         place = Path(out or self._default_name())
+        if self.to in _FOLDERS:
+            spare_run_folders(place)
         folder = self._folder() if self.to == "trec" else None
         runs = self._opened()
         if folder is not None:

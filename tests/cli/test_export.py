@@ -379,6 +379,8 @@ def test_the_hub_knows_the_datasets_of_kshot(tmp_path, monkeypatch, capsys):
         (("zero", "--to", "hf"), "unknown for quiz, essay"),
         (("zero", "--to", "trec"), "searched no passages"),
         (("nowhere", "--to", "csv"), "not a run folder"),
+        (("zero", "--to", "lmeval", "--out", "zero"), "zero: this is a run folder. Choose another folder."),
+        (("zero", "--to", "inspect", "--out", "five/../zero/"), "this is a run folder"),
         (("zero",), "--to"),
         (("zero", "--to", "xml"), "invalid choice"),
     ],

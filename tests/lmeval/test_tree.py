@@ -124,6 +124,21 @@ def test_what_is_not_there(tree, text, said):
     assert said in str(caught.value)
 
 
+def test_groups_inside_groups_have_limits(tmp_path, monkeypatch):
+    (tmp_path / "task.yaml").write_text("task: t\n")
+    for level in range(400):
+        inner = f"g{level + 1}" if level < 399 else "t"
+        (tmp_path / f"g{level}.yaml").write_text(f"group: g{level}\ntask: [{inner}]\n")
+    with pytest.raises(DataError, match=r"g32.yaml:2:1: the group g32 is inside 32 others; at most 32"):
+        find("g0", tmp_path)
+    for level in range(8):
+        inner = ", ".join([f"h{level + 1}" if level < 7 else "t"] * 30)
+        (tmp_path / f"h{level}.yaml").write_text(f"group: h{level}\ntask: [{inner}]\n")
+    monkeypatch.setattr("kshot.lmeval.tree.MAX_MEMBERS", 500)
+    with pytest.raises(DataError, match=r"the groups around h\d list more than 500 tasks"):
+        find("h0", tmp_path)
+
+
 @pytest.mark.parametrize("name", ["", "null", "[a]", "true", "'  '"])
 def test_a_file_whose_task_has_no_name(tmp_path, name):
     (tmp_path / "task.yaml").write_text(f"test_split: test\ntask: {name}\n")

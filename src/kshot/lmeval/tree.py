@@ -17,6 +17,9 @@ from kshot.lmeval.roots import ROOT_HINT, root_around, root_of
 
 GROUP_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata")
 """The keys of a group itself; others replace those of all its tasks."""
+MAX_GROUP_DEPTH = 32
+MAX_MEMBERS = 200_000
+"""Limits on groups inside groups, and on all that they list; lm-eval's own groups are 4 deep, and its tasks 14,000."""
 _AGGREGATE_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
 
 
@@ -139,6 +142,7 @@ class TaskTree:
     def __init__(self, root: Path) -> None:
         """Name the folder; its files are looked through when a name is needed."""
         self.root = root
+        self._members_found = 0
 
     @cached_property
     def entries(self) -> dict[str, NamedEntry]:
@@ -203,6 +207,9 @@ class TaskTree:
         if name in above:
             where = body.places.get("task", str(path))
             raise DataError(f"the group {name} is inside itself: {' → '.join((*above, name))}", where=where)
+        if len(above) >= MAX_GROUP_DEPTH:
+            where = body.places.get("task", str(path))
+            raise DataError(f"the group {name} is inside {len(above)} others; at most {MAX_GROUP_DEPTH}", where=where)
         own = {key: value for key, value in body.items() if key not in (*GROUP_KEYS, *DROPPED)}
         merged = Body({**own, **overrides}, {**body.places, **overrides.places}, body.files)
         items = body.get("task") or []
@@ -216,6 +223,9 @@ class TaskTree:
         self, item: Any, group: str, file: _GroupFile, overrides: Body, above: tuple[str, ...]
     ) -> Sequence[Node]:
         """Return what an item of a group's list stands for: a tag for all its tasks."""
+        self._members_found += 1
+        if self._members_found > MAX_MEMBERS:
+            raise DataError(f"the groups around {group} list more than {MAX_MEMBERS:,} tasks", where=file.place)
         if isinstance(item, str):
             name, own = item, {}
         elif isinstance(item, dict) and "group" in item:

@@ -23,5 +23,15 @@ def spare_runs(out: Path) -> None:
     target = out.expanduser()
     folder = Path(os.path.realpath(target.parent))
     known = {*FILES, REPORT, INDEX, WORDS}
-    if target.name.casefold() in known and any(os.path.lexists(folder / name) for name in (SPEC, JOURNAL)):
+    if target.name.casefold() in known and _is_run(folder):
         raise UsageError("this is a file of a run", where=str(out), hint="Choose another name.")
+
+
+def spare_run_folders(out: Path) -> None:
+    """Refuse a folder that is the folder of a run: other files have no place there."""
+    if _is_run(Path(os.path.realpath(out.expanduser()))):
+        raise UsageError("this is a run folder", where=str(out), hint="Choose another folder.")
+
+
+def _is_run(folder: Path) -> bool:
+    return any(os.path.lexists(folder / name) for name in (SPEC, JOURNAL))
