@@ -131,6 +131,7 @@ def test_examples_take_over_what_fewshot_config_lacks(files):
         ("task: a\noutput_type: guess\n", "task.yaml:2:1: output_type is 'guess'. Use one of generate_until"),
         ("task: a\nnum_fewshot: -1\n", "task.yaml:2:1: num_fewshot is -1; it must be 0 or more"),
         ("task: a\nnum_fewshot: two\n", "num_fewshot is 'two'; it must be a whole number"),
+        ("task: a\nrepeats: 1000000000\n", "repeats is 1,000,000,000; it must be 100,000 or less"),
         ("task: a\nrepeats: 0\n", "repeats is 0; it must be 1 or more"),
         ("task: a\nrepeats:\n", "repeats is None; it must be a whole number"),
         ("task: a\nprocess_docs: utils.docs\n", "process_docs is 'utils.docs'; it must be a !function"),

@@ -113,6 +113,13 @@ def test_options_of_a_generation(given, expected):
 def test_numbers_of_a_generation_that_are_none():
     with pytest.raises(DataError, match=r"birds\.yaml: generation_kwargs cannot be read"):
         generation_form({"max_tokens": "many"}, "birds.yaml")
+    for given, said in (
+        ({"max_gen_toks": -5}, "generation_kwargs allow -5 tokens; it must be 0 or more"),
+        ({"temperature": -1}, "temperature of generation_kwargs is -1.0; it must be 0 or more"),
+        ({"until": 5}, "generation_kwargs cannot be read"),
+    ):
+        with pytest.raises(DataError, match=said):
+            generation_form(given, "birds.yaml")
 
 
 # ---- chat ----
