@@ -284,6 +284,9 @@ class EvaluateOptions(TypedDict, total=False):
     patience: float | None
     """Seconds to keep trying while the server does not answer (default: 300.0)."""
 
+    batch_api: bool | None
+    """Submit requests to the server's batch API and stop; the same command collects the answers (exit code 5)."""
+
     max_reply: str | None
     """Size above which a reply is a failure: bytes, or with kB, MB or GB (default: 64MB)."""
 

@@ -17,11 +17,14 @@ from kshot.core.budget import LimitReached
 from kshot.core.command_line import COMMAND
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.options import flag
+from kshot.core.postponed import BatchesOpen
 from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
+
+    from kshot.result import Result
 
 STARTER = {
     "length": (10, 20, 40, 80, 120),
@@ -37,7 +40,7 @@ _OF_DATASETS = (
     *("question", "options", "answer", "answer_as", "target"),
 )
 
-OK, WRONG, LIMIT_REACHED = 0, 2, 4  # cli/gate.py has the others
+OK, WRONG, LIMIT_REACHED, BATCHES_OPEN = 0, 2, 4, 5  # cli/gate.py has the others
 _MOST_SHOWN = 300
 
 
@@ -120,6 +123,8 @@ def _failed(exc: BaseException) -> int:
     _show_traceback()
     if isinstance(exc, KshotError):
         say(exc)
+        if isinstance(exc, BatchesOpen):
+            return BATCHES_OPEN
         return LIMIT_REACHED if isinstance(exc, LimitReached) else WRONG
     cause = exc.__context__ if isinstance(exc, RuntimeError) else exc  # as which pathlib tells a circle of links
     if isinstance(cause, OSError) and isinstance(cause.filename, str):
@@ -149,6 +154,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from kshot.api import evaluate
+    from kshot.cli.batch_wait import when_collected
     from kshot.cli.folder_names import default_folder
     from kshot.cli.gate import finish, gating
     from kshot.cli.merge import finish_shard, shard_folder
@@ -183,10 +189,14 @@ def _run(parsed: argparse.Namespace) -> int:
     saving = [] if parsed.save_run_file is None else [RunFileWriter(parsed, parsed.save_run_file)]
     with wanted.telling(out):
         wanted.gates.check_baselines(out)
-        with results_apart(), Progress() as progress:
-            watchers = [progress, *wanted.watchers(), *saving]
-            more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
-            result = evaluate(models, datasets, out=out, **more, **options)
+
+        def evaluated() -> Result:
+            with results_apart(), Progress() as progress:
+                watchers = [progress, *wanted.watchers(), *saving]
+                more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
+                return evaluate(models, datasets, out=out, **more, **options)
+
+        result = when_collected(evaluated, parsed.batch_wait)
     if settings.shard is not None:
         return finish_shard(result, settings.shard, as_json=parsed.json)
     return finish(result, wanted, as_json=parsed.json)

@@ -19,6 +19,7 @@ from kshot.core.budget import Budget
 from kshot.core.content import needs
 from kshot.core.errors import BackendError
 from kshot.core.memo import Memo
+from kshot.core.postponed import Postponed, RequestsPostponed
 from kshot.core.protocols import Backend, LanguageModel
 from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, Search
 from kshot.core.resuming import resume
@@ -95,6 +96,7 @@ class _Engine:
         self._tickets = count(1)
         self._open: dict[int, _OpenRequest] = {}  # by ticket
         self._by_address: dict[str, _OpenRequest] = {}
+        self._postponed = False
         self._streams = {
             role: RoleStream(backend, self._admit, lambda: len(self._open), self._news, role=role, budget=budget)
             for role, backend in backends.items()
@@ -115,7 +117,8 @@ class _Engine:
                         raise self._budget.reached()
                     return
                 if self._open and all(s.at_rest and not s.waits for s in self._streams.values()):
-                    raise self._budget.reached()  # all that was under way is answered and stored
+                    # All that was under way is answered and stored.
+                    raise RequestsPostponed if self._postponed else self._budget.reached()
                 self._news.clear()
                 answered = False
                 for stream in self._background:
@@ -234,6 +237,10 @@ class _Engine:
                 where=stream.backend.name,
                 hint="Yield the request that was taken, once, or a copy that has its ticket.",
             )
+        if isinstance(response, Postponed):
+            stream.unanswered -= 1
+            self._postponed = True  # the entry stays: its samples wait, and what is asked alike joins them
+            return
         response = checked_response(entry.request, response, stream.backend.name)
         self._memo.put(entry.address, entry.digest, response)
         self._budget.answered(entry.request.role, entry.request, response)

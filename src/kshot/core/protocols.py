@@ -18,6 +18,7 @@ from kshot.core.watcher import PlannedTask
 
 if TYPE_CHECKING:  # a Task names its metrics by the protocol below
     from kshot.core.budget import Tries
+    from kshot.core.postponed import BatchQueue
     from kshot.core.task import Task, TaskResult
 
 SettingsT = TypeVar("SettingsT", contravariant=True)  # noqa: PLC0105 - signatures read better without a suffix
@@ -121,6 +122,8 @@ class Abilities:
     """Whether the model cuts prompts that are too long from the left, as ``--truncate left`` asks."""
     media: frozenset[str] = frozenset()
     """What it reads beside text: ``image``, ``audio``, ``video``; ``url``: also by address, which it fetches."""
+    batches: BatchQueue | None = None
+    """Its requests are submitted in batches, and later calls collect the answers."""
     tokens_read: Callable[[], tuple[int, int]] | None = None
     """Returns the tokens of all requests so far, and those that it has read: fewer, if it reads shared ones once."""
 

@@ -56,6 +56,8 @@ class RunFolder:
         self._session = new_session()
         self._is_recorded = False
         self._made: list[Path] = []
+        self.failures: dict[str, Response] = {}
+        """What this call does not ask again, although it failed: see ``BatchQueue.open``."""
         with ExitStack() as stack:  # an error that is kept must not keep a file open
             self._others: list[Journal] = []
             for run in (reuse,) if isinstance(reuse, (str, Path)) else reuse:  # before a new folder is made
@@ -133,7 +135,7 @@ class RunFolder:
             return own
         found = next((record for other in self._others if (record := other.record(key)) is not None), None)
         if found is None:
-            return None
+            return self.failures.get(key)
         self.journal.put(key, found.asked, found.response)
         return found.response
 

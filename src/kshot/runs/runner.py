@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -28,6 +28,7 @@ from kshot.core.records import Generate, Loglik, Outcome, ResultRow, Sample, Sea
 from kshot.core.settings import Shard
 from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import PlannedTask, Watcher
+from kshot.runs.batch_round import BatchRound
 from kshot.runs.data_digest import DataDigests
 from kshot.runs.first_failures import failure_line
 from kshot.runs.folder import SUMMARY, RunFolder
@@ -39,7 +40,7 @@ from kshot.runs.replies import note_on_token_logprobs
 from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.sessions import versions
-from kshot.runs.shards import Part, Split
+from kshot.runs.shards import Part, Split, size_of
 from kshot.runs.sharing import note_on_sharing
 from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
@@ -94,6 +95,7 @@ class Run:
         # Scoring asks nothing, so nothing limits it.
         self._budget = Budget() if self._scores_again else budget_of(settings, folder, self._record_spent)
         self._meter = RunMeter(self._budget)
+        self._batches = BatchRound(folder)
         self._keep_passages: Callable[[Corpus, ResultRow], None] = lambda *_: None
 
     def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> RunRecord:
@@ -124,8 +126,10 @@ class Run:
                 self._keep_passages = stack.enter_context(keeping_passages(self._folder))
             for model in models:
                 results += self._model(model, sources, keep)
+            self._batches.submit(self._helpers.values())
             for helper in self._helpers.values():
                 self._tell_notes(helper)
+            self._batches.end()
             for note in note_on_sharing(self._tokens_read):
                 self._watcher.note(note)
             self._check(self._results)  # before the files are replaced
@@ -161,6 +165,7 @@ class Run:
             rows += self._source(source, model, keep)
         if self._settings.token_logprobs and (note := note_on_token_logprobs(model.name, self._results[done:])):
             self.note(note)
+        self._batches.submit([model])
         self._tell_notes(model)
         reach("run.model_done")
         return rows
@@ -210,40 +215,53 @@ class Run:
             part = None if self._split is None else self._split.part(task)
             result = TaskResult(task, roles["model"].name)
             self._meter.begin(result)
-            self._watcher.begin(task.name, model.name, _size(task, part))
-            with self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
-                result.task = recorded
-                run_task(
-                    result,
-                    roles,
-                    self._memo,
-                    emit,
-                    self._answered,
-                    budget=self._budget,
-                    part=part,
-                    token_logprobs=self._settings.token_logprobs,
-                )
-            result.task = task  # sources know the samples that they made, not those that are digested on their way
-            for note in () if self._split else notes_of(result):
-                self.note(note)
-            if result.first_failure:
-                counts = (result.failed, result.failed_replies)
-                self._failures.append(failure_line(task.name, model.name, *counts, result.first_failure))
-            for role, spent in result.usage.items():
-                sums = self._usage.setdefault((roles[role].name, role), [0, 0])
-                sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
+            self._watcher.begin(task.name, model.name, size_of(task, part))
+            if not self._ran(result, model, roles, part, keep):
+                self._watcher.finished(())
+                continue
+            self._note_end(result, roles)
             figures = [] if self._split else list(result_rows(result))  # those of a part would be taken for the whole
             self._watcher.finished(figures)
             rows += figures
             results.append(result)
             reach("run.task_done")
         self._results += results
-        if self._split:
+        if self._split or self._batches.postponed:
             return []
         for result in results:
             if "subset" in result.task.labels and not result.positions and len(results) > 1:
                 self.note(f"{result.task.name} on {model.name}: no sample was scored, so no average contains it")
         return [*rows, *source.totals(results)]
+
+    def _ran(
+        self,
+        result: TaskResult,
+        model: Model,
+        roles: Mapping[str, Backend],
+        part: Part | None,
+        keep: Callable[[ResultRow], None],
+    ) -> bool:
+        """Run one task; return False if it waits for a batch."""
+        task, tell, complete = result.task, self._answered, False
+        window, tokens = self._batches.window, self._settings.token_logprobs
+        asking = partial(run_task, budget=self._budget, part=part, window=window, token_logprobs=tokens)
+        with self._batches.postponing(), self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
+            result.task = recorded
+            asking(result, roles, self._memo, emit, tell)
+            complete = True
+        result.task = task  # sources know the samples that they made, not those that are digested on their way
+        return complete
+
+    def _note_end(self, result: TaskResult, roles: Mapping[str, Backend]) -> None:
+        """Note what a task that is done leaves for the summary beside its figures."""
+        for note in () if self._split else notes_of(result):
+            self.note(note)
+        if result.first_failure:
+            counts = (result.failed, result.failed_replies)
+            self._failures.append(failure_line(result.task.name, result.model, *counts, result.first_failure))
+        for role, spent in result.usage.items():
+            sums = self._usage.setdefault((roles[role].name, role), [0, 0])
+            sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
 
     def _answered(self, outcome: Outcome[Sample]) -> None:
         self._meter.answered(outcome)
@@ -343,20 +361,14 @@ class Run:
                 model.abilities.tries.allow = partial(self._budget.try_again, role)
                 self._meter.follow_tries(model.abilities.tries)
         if self._folder is None:
+            self._batches.open(models.values())
             return
         for role, model in models.items():
             searches = isinstance(model, LanguageModel) and Search in model.answers
             self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model), searches=searches)
         more = {} if self._split is None else {"planned_samples": self._split.samples}
         self._folder.write_spec(options=self._settings.recorded(), versions=versions(), **more)
-
-
-def _size(task: Task[Any], part: Part | None) -> int | None:
-    """Return how many samples a run asks of a task, as far as it is known before they are read."""
-    if not isinstance(task.samples, Sized):
-        return None
-    size = len(task.samples)
-    return size if part is None else sum(position in part for position in range(size))
+        self._batches.open(models.values())
 
 
 def _is_server(model: Model) -> bool:

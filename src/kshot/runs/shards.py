@@ -76,3 +76,11 @@ class Split:
             return sys.maxsize
         samples = self.samples or (len(task.samples) if isinstance(task.samples, Sized) else 0)
         return max(1, min(_LONGEST_PIECE, samples // (self._shard.of * _PIECES_EACH)))
+
+
+def size_of(task: Task[Any], part: Part | None) -> int | None:
+    """Return how many samples a run asks of a task, as far as it is known before they are read."""
+    if not isinstance(task.samples, Sized):
+        return None
+    size = len(task.samples)
+    return size if part is None else sum(position in part for position in range(size))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from kshot.backends.server.batch_apis import AnthropicBatches, BatchApi
+from kshot.backends.server.batches import ServerCall
 from kshot.backends.server.connection import Body, MalformedReplyError
 from kshot.backends.server.keys import Provider
 from kshot.backends.server.message_parts import anthropic_messages
+from kshot.backends.server.parameter_changes import ParameterChanges
 from kshot.backends.server.replies import estimated_tokens, generated, texts_of, usage_from, used_tokens
-from kshot.backends.server.server import ParameterChanges, Server
+from kshot.backends.server.server import Server
 from kshot.backends.server.server_group import ServerGroup
 from kshot.backends.texts import replace_surrogates
 from kshot.core.content import BY_ADDRESS
@@ -22,6 +26,8 @@ ANTHROPIC = Provider(
     lambda key: ("x-api-key", key),
     (("anthropic-version", "2023-06-01"),),
 )
+
+_PATH = "/messages"
 
 
 class Anthropic(Server):
@@ -37,32 +43,44 @@ class Anthropic(Server):
         return "generation"
 
     async def _answer(self, group: ServerGroup, request: Request) -> Response:
-        if not isinstance(request, Generate) or not request.prompt.messages:
-            raise BackendError("the model answers conversations only", where=self._where, hint="Use --model-type chat.")
-
-        def read(body: Any) -> Generated:
-            content = body.get("content")
-            if content is not None and not isinstance(content, list):
-                raise MalformedReplyError("no content")
-            parts = [part for part in content or [] if isinstance(part, dict)]
-            kinds, stop_reason = {part.get("type") for part in parts}, body.get("stop_reason")
-            texts = texts_of(parts)
-            # The text is empty if the reply stopped at once, or if all of it was hidden reasoning.
-            empty = stop_reason == "stop_sequence" or "redacted_thinking" in kinds
-            text = "".join(texts) if texts or empty else None
-            reasoning = "\n".join(texts_of(parts, "thinking"))
-            usage = usage_from(body, *self.usage_fields)
-            return generated(request, text, reasoning, stop_reason, usage, called_tool="tool_use" in kinds)
-
+        request = self._conversation(request)
         response = await self._post(
             group,
-            "/messages",
+            _PATH,
             lambda changes: self._body(request, changes),
-            read,
+            partial(self._read, request),
             estimated_tokens=estimated_tokens(request.prompt, self._reply_tokens(request)),
             used_tokens=lambda response: used_tokens(response.usage),
         )
         return self._measured(response)
+
+    def _call(self, request: Request) -> ServerCall:
+        request = self._conversation(request)
+        return ServerCall(_PATH, self._body(request, ParameterChanges()), partial(self._read, request))
+
+    def _batch_api(self) -> BatchApi:
+        return AnthropicBatches()
+
+    def _conversation(self, request: Request) -> Generate:
+        """Refuse what the model does not answer."""
+        if not isinstance(request, Generate) or not request.prompt.messages:
+            raise BackendError("the model answers conversations only", where=self._where, hint="Use --model-type chat.")
+        return request
+
+    def _read(self, request: Generate, body: Any) -> Generated:
+        """Read the reply to a request."""
+        content = body.get("content")
+        if content is not None and not isinstance(content, list):
+            raise MalformedReplyError("no content")
+        parts = [part for part in content or [] if isinstance(part, dict)]
+        kinds, stop_reason = {part.get("type") for part in parts}, body.get("stop_reason")
+        texts = texts_of(parts)
+        # The text is empty if the reply stopped at once, or if all of it was hidden reasoning.
+        empty = stop_reason == "stop_sequence" or "redacted_thinking" in kinds
+        text = "".join(texts) if texts or empty else None
+        reasoning = "\n".join(texts_of(parts, "thinking"))
+        usage = usage_from(body, *self.usage_fields)
+        return generated(request, text, reasoning, stop_reason, usage, called_tool="tool_use" in kinds)
 
     def _body(self, request: Generate, changes: ParameterChanges) -> Body:
         messages = request.prompt.messages

@@ -48,7 +48,6 @@ _REST_SECONDS = 0.025
 
 _HEADERS = {
     "User-Agent": f"kshot/{__version__}",
-    "Content-Type": "application/json",
     "Accept-Encoding": ACCEPT_ENCODING,
 }
 _USED_HEADERS = ("Content-Encoding", "Location", "Retry-After", "retry-after-ms")
@@ -128,7 +127,7 @@ class Connection:
         """Send a body, and return the reply, or the error that came instead of it."""
         http, address = self._http, self.address
         try:
-            async with self._session.post(address.url + path, data=data, **_options(address)) as reply:
+            async with self._session.post(address.url + path, data=data, **request_arguments(address)) as reply:
                 return await self._received(reply)
         except (
             http.ClientConnectorCertificateError,
@@ -190,12 +189,14 @@ class RefusedBodyError(RequestFailedError):
         self.body, self.reply = body, reply
 
 
-def _options(address: Address) -> dict[str, Any]:
+def request_arguments(address: Address, content_type: str = "application/json") -> dict[str, Any]:
     """Return what a request is sent with. Headers of the session would go to the proxy too, a redirect take them along.
 
     No variable of a frame that an error can pass holds it.
     """
-    headers = _HEADERS | {name: value.reveal() for name, value in address.account.headers}
+    headers = (
+        _HEADERS | {"Content-Type": content_type} | {name: value.reveal() for name, value in address.account.headers}
+    )
     options = {"headers": headers, "allow_redirects": False}
     proxy = address.proxy
     return options | {"proxy": proxy.url, "proxy_headers": proxy.headers} if proxy else options

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from kshot.backends.server.batch_apis import BatchApi, OpenAIBatches
+from kshot.backends.server.batches import ServerCall
 from kshot.backends.server.connection import Body, MalformedReplyError
 from kshot.backends.server.keys import Provider
 from kshot.backends.server.loglik import ServerLogprobs
 from kshot.backends.server.message_parts import openai_messages
+from kshot.backends.server.parameter_changes import ParameterChanges
 from kshot.backends.server.replies import (
     estimated_tokens,
     generated,
@@ -19,7 +23,7 @@ from kshot.backends.server.replies import (
     used_tokens,
 )
 from kshot.backends.server.reply_tokens import reply_tokens
-from kshot.backends.server.server import ParameterChanges, Server
+from kshot.backends.server.server import Server
 from kshot.backends.server.server_group import ServerGroup
 from kshot.backends.texts import replace_surrogates, scored_parts, valid_message
 from kshot.core.content import BY_ADDRESS, MEDIA_KINDS
@@ -60,6 +64,8 @@ class OpenAI(Server):
 
     def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the protocol calls it with one value
         """Return the best ranking type for this server, which is asked once: see ``--ranking-type auto``."""
+        if self._batches is not None:
+            return "generation"
 
         async def probe() -> str:
             group = await self._connected()
@@ -109,31 +115,25 @@ class OpenAI(Server):
 
     async def _generate(self, group: ServerGroup, request: Generate) -> Generated:
         prompt = self._rendered(request.prompt)
-
-        def read(body: Any) -> Generated:
-            choice = only_choice(body)
-            text, reasoning, tool = _chat_message(choice) if prompt.messages else (choice.get("text"), "", False)
-            if text is not None and not isinstance(text, str):
-                raise MalformedReplyError("no text")
-            return generated(
-                request,
-                text,
-                reasoning,
-                choice.get("finish_reason"),
-                usage_from(body),
-                called_tool=tool,
-                opened=not prompt.messages and opens_thoughts(prompt.text),
-                readings=reply_tokens(choice, chat=bool(prompt.messages)) if request.token_logprobs else (),
-            )
-
         return await self._post(
             group,
-            "/chat/completions" if prompt.messages else "/completions",
+            _path(prompt),
             lambda changes: self._body(prompt, request, changes),
-            read,
+            partial(_read, request, prompt),
             estimated_tokens=estimated_tokens(prompt, self._reply_tokens(request)),
             used_tokens=lambda response: used_tokens(response.usage),
         )
+
+    def _call(self, request: Request) -> ServerCall:
+        if not isinstance(request, Generate):
+            raise BackendError(f"a batch cannot answer a {type(request).__name__}", where=self.name)
+        prompt = self._rendered(request.prompt)
+        return ServerCall(
+            _path(prompt), self._body(prompt, request, ParameterChanges()), partial(_read, request, prompt)
+        )
+
+    def _batch_api(self) -> BatchApi:
+        return OpenAIBatches()
 
     def _body(self, prompt: Prompt, request: Generate, changes: ParameterChanges) -> Body:
         body: Body = {"model": self._model}
@@ -154,6 +154,28 @@ class OpenAI(Server):
         if request.token_logprobs:  # the chat API has a switch, the older API the number of tokens to list
             optional["logprobs"] = True if prompt.messages else 1
         return body | self._accepted(optional, changes)
+
+
+def _path(prompt: Prompt) -> str:
+    return "/chat/completions" if prompt.messages else "/completions"
+
+
+def _read(request: Generate, prompt: Prompt, body: Any) -> Generated:
+    """Read the reply to a request."""
+    choice = only_choice(body)
+    text, reasoning, tool = _chat_message(choice) if prompt.messages else (choice.get("text"), "", False)
+    if text is not None and not isinstance(text, str):
+        raise MalformedReplyError("no text")
+    return generated(
+        request,
+        text,
+        reasoning,
+        choice.get("finish_reason"),
+        usage_from(body),
+        called_tool=tool,
+        opened=not prompt.messages and opens_thoughts(prompt.text),
+        readings=reply_tokens(choice, chat=bool(prompt.messages)) if request.token_logprobs else (),
+    )
 
 
 def _chat_message(choice: Mapping[str, Any]) -> tuple[Any, str, bool]:

@@ -5,26 +5,30 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import re
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from kshot.backends.server.address import Address, model_and_urls, proxy_for
+from kshot.backends.server.batch_apis import BatchApi
+from kshot.backends.server.batch_http import BatchHttp
+from kshot.backends.server.batches import BatchedModel, Batches, ServerCall
 from kshot.backends.server.connection import Body, load_aiohttp
 from kshot.backends.server.event_loop import EventLoopHandle, inherited
 from kshot.backends.server.http_errors import HttpReply, HttpStatusError, RequestFailedError, UnsentError
 from kshot.backends.server.keys import Account, Provider, account_for
 from kshot.backends.server.notes import Notes
+from kshot.backends.server.parameter_changes import ParameterChanges, adapt
 from kshot.backends.server.reading import bytes_of
 from kshot.backends.server.request_options import read_request_options
 from kshot.backends.server.server_group import ServerGroup
 from kshot.backends.server.server_load import RequestLimits
 from kshot.backends.server.workers import WorkerPool
 from kshot.core.budget import Tries
+from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Request, Response
 
@@ -34,22 +38,6 @@ _LOGPROBS = "logprobs"
 """The parameter of both APIs that asks for the log-probabilities of a reply's tokens."""
 _LOGPROBS_REFUSED = frozenset({400, 403, 422})
 """What servers say that do not give them; OpenAI's own says 403, as for a wrong key."""
-
-_DROPPABLE = ("temperature", "top_p", "seed", "stop")
-_REFUSAL = (
-    r"(?:unsupported|not support|unrecogni[sz]ed|unknown|unexpected|only the default|extra|deprecated"
-    r"|not (?:permitted|allowed))"
-)
-_REFUSAL_OF_NAMED = re.compile(rf"(?i){_REFUSAL}|instead")
-_QUOTE = "['\"`‘’“”]"
-
-
-@dataclass(slots=True)
-class ParameterChanges:
-    """The parameters that are left out or sent under another name, because the server refused them."""
-
-    dropped: set[str] = field(default_factory=set)
-    renamed: dict[str, str] = field(default_factory=dict)
 
 
 class Server(ABC):
@@ -76,6 +64,7 @@ class Server(ABC):
         tpm: int | None = None,
         patience: float = 300.0,
         max_reply: str = "64MB",
+        batch_api: bool = False,
     ) -> None:
         """Take the settings; nothing is sent yet."""
         load_aiohttp()
@@ -106,7 +95,51 @@ class Server(ABC):
         self._changes = ParameterChanges()
         self._gives_logprobs = False
         self._tries = Tries()
+        self._batches = self._made_batches() if batch_api else None
         weakref.finalize(self, self._event_loop.close_later).atexit = False  # the event loop sees to that itself
+
+    def _made_batches(self) -> Batches:
+        """Return the batches that the requests go into, instead of being sent one by one."""
+        if len(self._addresses) > 1:
+            raise UsageError("--batch-api needs one server", where=self._where, hint="Give --base-url once.")
+        self.in_background = False
+        self.answers = (Generate,)
+        model = BatchedModel(
+            fingerprint=self.fingerprint,
+            call=self._batched_call,
+            adapt=self._adapted,
+            changes=self._recorded_changes,
+            inspect=self._notes.inspectors[0],
+            tries=self._tries,
+            redacted=self._redacted,
+        )
+        http = BatchHttp(self._addresses[0], self._event_loop, self._limits.patience)
+        return Batches(model, self._batch_api(), http)
+
+    def _batched_call(self, request: Request) -> ServerCall:
+        call = self._call(request)
+        return call._replace(body=call.body | self._extra)
+
+    def _adapted(self, body: Body, reply: HttpReply) -> bool:
+        """Keep for all later requests what the server's error asks for; return whether it asks for something."""
+        changes = ParameterChanges()
+        if not adapt(changes, body, reply):
+            return False
+        self._keep(changes)
+        return True
+
+    def _recorded_changes(self, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Take the changes that an earlier call has recorded, if they are given; return all."""
+        self._changes.add_recorded(recorded or {})
+        return self._changes.to_json()
+
+    @abstractmethod
+    def _batch_api(self) -> BatchApi:
+        """Return the batch API of the provider."""
+
+    @abstractmethod
+    def _call(self, request: Request) -> ServerCall:
+        """Return how a request that asks for a text is put to the server."""
 
     def _identity(self) -> Sequence[str]:
         """Return what changes the answers, beside the model, its address and its request options."""
@@ -120,7 +153,9 @@ class Server(ABC):
     @property
     def abilities(self) -> Abilities:
         """It is a server, and can say how it ranks options best."""
-        return Abilities(best_ranking=self.best_ranking, server=True, tries=self._tries, media=self.media)
+        return Abilities(
+            best_ranking=self.best_ranking, server=True, tries=self._tries, media=self.media, batches=self._batches
+        )
 
     @abstractmethod
     def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the protocol calls it with one value
@@ -136,6 +171,8 @@ class Server(ABC):
 
     def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response] | None]:
         """Answer requests, as many at one time as the servers can take, and yield the answers as they come."""
+        if self._batches is not None:
+            return self._batches.serve(queue)
         limit = self._limits.max_concurrency * len(self._addresses)
         return WorkerPool(self._event_loop, self._respond, limit, self._where).serve(queue)
 
@@ -243,7 +280,7 @@ class Server(ABC):
             path,
             lambda: build(changes) | self._extra,
             read,
-            adapt=lambda body, reply: _adapt(changes, body, reply),
+            adapt=lambda body, reply: adapt(changes, body, reply),
             estimated_tokens=estimated_tokens,
             used_tokens=used_tokens,
         )
@@ -261,43 +298,3 @@ class Server(ABC):
         dropped, renamed = self._changes.dropped | changes.dropped, self._changes.renamed | changes.renamed
         sent = {name: value for name, value in optional.items() if value is not None and name not in dropped}
         return {renamed.get(name, name): value for name, value in sent.items()}
-
-
-# Which parameter a server refuses is often only in the words of its error message. These words are the server's own,
-# and there is no other source, so the two functions below have to read them.
-
-
-def _adapt(changes: ParameterChanges, body: Body, reply: HttpReply) -> bool:
-    """Drop or rename the parameter that the server refuses; return whether there is one.
-
-    Newer models know ``max_tokens`` by another name, and accept only the default of some other parameters.
-    """
-    if reply.status not in {400, 422}:
-        return False
-    for name in ("max_tokens", *_DROPPABLE):
-        if name not in body or not _refuses(reply, name):
-            continue
-        if name == "max_tokens":
-            changes.renamed[name] = "max_completion_tokens"
-        else:
-            changes.dropped.add(name)
-        return True
-    return False
-
-
-def _refuses(reply: HttpReply, name: str) -> bool:
-    """Whether the server refuses this parameter, and not its value, nor a prompt that contains its name."""
-    error = reply.error
-    coded = error.code.startswith("unsupported") or error.code == "unknown_parameter"
-    if error.parameter:
-        return error.parameter == name and bool(coded or _REFUSAL_OF_NAMED.search(error.message))
-    if coded:
-        return re.search(rf"\b{name}\b", error.message) is not None
-    quoted, between = f"{_QUOTE}{name}{_QUOTE}", r"[^.;]{0,60}?"
-    forms = (
-        rf"{_REFUSAL}{between}{quoted}",
-        rf"{quoted}{between}{_REFUSAL}",
-        rf"{_REFUSAL}[\w ]{{0,40}}: {name}\b",
-        rf"^{name}: {_REFUSAL}",
-    )
-    return re.search(f"(?i){'|'.join(forms)}", error.message) is not None

@@ -57,6 +57,12 @@ class ServerSettings(Options):
     patience: float = _option(
         300.0, "seconds to keep trying while the server does not answer", kind=float, least=0, identity=False
     )
+    batch_api: bool = _option(
+        False,  # noqa: FBT003 - the default of the option
+        "submit requests to the server's batch API and stop; the same command collects the answers (exit code 5)",
+        kind=bool,
+        identity=False,
+    )
     max_reply: str = _option(
         "64MB", "size above which a reply is a failure: bytes, or with kB, MB or GB", metavar="SIZE", identity=False
     )

@@ -1,0 +1,121 @@
+"""HTTP for batch APIs: few calls, large bodies, and replies that are files."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from typing import Any
+
+from kshot.backends.server.address import Address
+from kshot.backends.server.connection import load_aiohttp, request_arguments
+from kshot.backends.server.event_loop import EventLoopHandle
+from kshot.backends.server.http_errors import HttpReply, RetryableError, UnreachableError, error_from, shortened
+from kshot.backends.server.reading import MAX_ERROR_BYTES, BrokenError, parsed, read_limited, unpacked
+from kshot.backends.server.redaction import redacted_json
+from kshot.core.errors import BackendError
+from kshot.core.kill_points import reach
+
+_MAX_FILE_BYTES = 4 * 10**9
+"""The most that is read of a file of results; each line is then limited by ``--max-reply``."""
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+_OK = range(200, 300)
+_JSON = "application/json"
+
+
+class BatchHttp:
+    """Calls the batch API of one server; what may be repeated is, as long as the patience lasts."""
+
+    def __init__(self, address: Address, loop: EventLoopHandle, patience: float) -> None:
+        """Take the address and its key, the event loop, and how long to go on after errors, in seconds."""
+        self.address, self._loop, self._patience = address, loop, patience
+        self._http = load_aiohttp()
+
+    def get(self, path: str) -> Any:
+        """Return the JSON at a path."""
+        return self.json(self._loop.run(self._repeated("GET", path)))
+
+    def file(self, path: str) -> bytes:
+        """Return the file at a path."""
+        return self._loop.run(self._repeated("GET", path))
+
+    def post(self, path: str, data: bytes) -> Any:
+        """Post JSON once: nobody knows whether a server has done what it did not confirm."""
+        return self.json(self._loop.run(self._once("POST", path, data)))
+
+    def upload(self, path: str, data: bytes, name: str, purpose: str) -> Any:
+        """Upload a file; one that arrives twice does no harm."""
+        mark = f"kshot-{uuid.uuid4().hex}"
+        part = f'--{mark}\r\nContent-Disposition: form-data; name="'
+        head = f'{part}purpose"\r\n\r\n{purpose}\r\n{part}file"; filename="{name}"\r\n'
+        body = f"{head}Content-Type: application/jsonl\r\n\r\n".encode() + data + f"\r\n--{mark}--\r\n".encode()
+        kind = f"multipart/form-data; boundary={mark}"
+        return self.json(self._loop.run(self._repeated("POST", path, body, kind)))
+
+    def json(self, raw: bytes) -> Any:
+        """Read JSON, without the key."""
+        account = self.address.account
+        body, _ = parsed(raw)
+        return redacted_json(body, account.redacted) if account.has_secret else body
+
+    async def _repeated(self, method: str, path: str, data: bytes | None = None, kind: str = _JSON) -> bytes:
+        until, pause = time.monotonic() + self._patience, _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await self._once(method, path, data, kind)
+            except RetryableError as exc:  # noqa: PERF203 - a few calls in an hour
+                wait = max(pause, exc.retry_after or 0.0)
+                if time.monotonic() + wait > until:
+                    hint = "The same command goes on from here."
+                    raise BackendError(str(exc), where=self.address.where, hint=hint) from None
+                await asyncio.sleep(wait)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _once(self, method: str, path: str, data: bytes | None = None, kind: str = _JSON) -> bytes:
+        reach("server.before_request")
+        found = await self._exchanged(method, path, data, kind)
+        reach("server.reply_read")
+        if isinstance(found, Exception):
+            raise found  # here, where no frame of the HTTP library holds the key
+        return found
+
+    async def _exchanged(self, method: str, path: str, data: bytes | None, kind: str) -> bytes | Exception:
+        http, address = self._http, self.address
+        timeout = http.ClientTimeout(total=address.timeout)
+        settings = {"timeout": timeout, "auto_decompress": False, "trust_env": False}
+        try:
+            async with (
+                http.ClientSession(cookie_jar=http.DummyCookieJar(), **settings) as session,
+                session.request(method, address.url + path, data=data, **request_arguments(address, kind)) as reply,
+            ):
+                return await self._received(reply)
+        except (http.ClientConnectorError, http.InvalidURL) as exc:
+            hint = "Check --base-url, and whether the server runs."
+            said = shortened(address.redacted(str(exc)))
+            return UnreachableError(f"the server cannot be reached: {said}", where=address.where, hint=hint)
+        except asyncio.TimeoutError:
+            return RetryableError(f"no reply within {address.timeout:.0f} s")
+        except (http.ClientError, OSError, ValueError) as exc:
+            said = shortened(address.redacted(str(exc) or type(exc).__name__))
+            return RetryableError(f"the connection broke: {said}")
+
+    async def _received(self, reply: Any) -> bytes | Exception:
+        address, status = self.address, int(reply.status)
+        limit = _MAX_FILE_BYTES if status in _OK else MAX_ERROR_BYTES
+        raw, more = await read_limited(reply.content.iter_any(), limit)
+        try:
+            whole, too_long = unpacked(raw, reply.headers.get("Content-Encoding", ""), limit)
+        except BrokenError as exc:
+            return RetryableError(f"the server's reply is broken: {exc}")
+        if status in _OK:
+            if more or too_long:
+                return BackendError(f"a file of results is larger than {limit:,} bytes", where=address.where)
+            return whole
+        try:
+            body = self.json(whole)
+        except ValueError:
+            body = None
+        text = address.account.redacted(whole[:2000].decode("utf-8", "replace"))
+        used = {name: reply.headers[name] for name in ("Retry-After", "retry-after-ms") if name in reply.headers}
+        hint = address.account.hint
+        return error_from(HttpReply(status, body, used, text), where=address.where, key_hint=hint, answered=False)

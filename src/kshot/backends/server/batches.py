@@ -1,0 +1,284 @@
+"""``--batch-api``: requests are submitted in batches, and a later call of the same command collects the answers.
+
+The run folder notes each batch before it is submitted, and its id after. A process that is killed in between finds the
+batch again by a mark that the server keeps: nothing is lost, and nothing is paid twice.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kshot.backends.server.batch_apis import BatchApi, BatchLine, BatchResult, checked_id
+from kshot.backends.server.batch_http import BatchHttp
+from kshot.backends.server.connection import Body, MalformedReplyError
+from kshot.backends.server.http_errors import (
+    NOT_FOUND,
+    HttpReply,
+    HttpStatusError,
+    RequestFailedError,
+    RetryableError,
+    error_from,
+    shortened,
+)
+from kshot.core.budget import Tries
+from kshot.core.errors import BackendError, RunError
+from kshot.core.postponed import BatchStore, Postponed
+from kshot.core.protocols import RequestQueue
+from kshot.core.records import Failed, Request, Response
+from kshot.core.serialization import digest, key
+
+_MOST_TRIES = 5
+"""A request that a server has failed to process so often is a failed one."""
+_MARK_CHARACTERS = 12
+_OK = 200
+
+
+class ServerCall(NamedTuple):
+    """How one request is put to a server: where, with which body, and how the reply is read."""
+
+    path: str
+    body: Body
+    read: Callable[[Any], Response]
+
+
+class BatchedModel(NamedTuple):
+    """What the batches need of their model.
+
+    ``adapt`` changes how requests are written, if the server refuses a parameter; ``changes`` reads and sets that.
+    """
+
+    fingerprint: str
+    call: Callable[[Request], ServerCall]
+    adapt: Callable[[Body, HttpReply], bool]
+    changes: Callable[[Mapping[str, Any] | None], dict[str, Any]]
+    inspect: Callable[[Any], None]
+    tries: Tries
+    redacted: Callable[[Response], Response]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A batch of this model: its mark, its id (None: it was noted, and perhaps never submitted), and its requests."""
+
+    mark: str
+    noted: float
+    keys: list[str]
+    id: str | None = None
+    collected: bool = False
+    ended: bool = field(default=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("mark", "noted", "id", "collected", "keys")}
+
+
+class Batches:
+    """The batches of one model. It is the backend that serves its requests, and the ``BatchQueue`` of the run."""
+
+    def __init__(self, model: BatchedModel, api: BatchApi, http: BatchHttp) -> None:
+        """Take the model, the API of its provider, and the connection."""
+        self._model, self._api, self._http = model, api, http
+        self._store: BatchStore | None = None
+        self._batches: list[_Batch] = []
+        self._tries: dict[str, int] = {}
+        self._failed: dict[str, Failed] = {}
+        self._results: dict[str, BatchResult] = {}
+        self._under_way: set[str] = set()
+        self._open: dict[str, Request] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many requests are in batches that have not ended."""
+        return len(self._under_way)
+
+    # ---- collecting ----
+
+    def open(self, store: BatchStore) -> Mapping[str, Failed]:
+        """Read the state, ask how far each batch is, and fetch the results of those that have ended."""
+        self._store = store
+        self._read_state(store.read())
+        for batch in [each for each in self._batches if not each.collected]:
+            if batch.id is None and (found := self._find(batch)) is not None:
+                batch.id = found
+                self._write()
+            if batch.id is None or not self._collect(batch, batch.id):
+                self._batches.remove(batch)  # it was never submitted, or it is another one
+        return self._failed
+
+    def _find(self, batch: _Batch) -> str | None:
+        known = frozenset(each.id for each in self._batches if each.id is not None)
+        return self._api.find(self._http, batch.mark, len(batch.keys), batch.noted, known)
+
+    def _collect(self, batch: _Batch, identifier: str) -> bool:
+        """Fetch what a batch has brought; return False if it turns out to be the batch of somebody else."""
+        try:
+            status = self._api.status(self._http, identifier)
+        except (RequestFailedError, HttpStatusError) as exc:
+            if exc.status != NOT_FOUND:
+                raise
+            what = f"the server does not know batch {identifier} (any more)"
+            hint = "Check --base-url and the key. If you delete batches.json in the run folder, it is submitted again."
+            raise BackendError(what, where=self._http.address.where, hint=hint) from None
+        if not status.ended:
+            self._under_way.update(batch.keys)
+            return True
+        batch.ended = True
+        ending, others = f"-{batch.mark}", 0
+        for result in self._api.results(self._http, status):
+            mark = result.id.removesuffix(ending)
+            if mark == result.id:
+                others += 1
+            else:
+                self._results[mark] = result
+        if others:
+            return False
+        for number, why in status.refused.items():
+            lines = batch.keys if number is None else batch.keys[max(0, number - 1) : number]
+            refused = None if status.later else 400
+            self._results |= {each: BatchResult(each, refused, {"error": {"message": why}}) for each in lines}
+        return True
+
+    def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response] | None]:
+        """Give the answers that were collected; everything else is postponed."""
+        while taken := queue.take():
+            for request in taken:
+                yield request, self._answer(request)
+
+    def _answer(self, request: Request) -> Response:
+        mark = key(self._model.fingerprint, digest(request))
+        result = self._results.pop(mark, None)
+        response = None if result is None else self._response(mark, request, result)
+        if response is not None:
+            self._model.tries.sent(1)
+            if isinstance(response, Failed):
+                self._failed[mark] = response
+            return self._model.redacted(response)
+        if mark not in self._under_way:
+            self._open[mark] = request
+        return Postponed()
+
+    def _response(self, mark: str, request: Request, result: BatchResult) -> Response | None:
+        """Return the response that a result holds; None if the request is to be submitted again."""
+        call = self._model.call(request)
+        if result.status == _OK:
+            return self._read(mark, call, result.body)
+        reply = HttpReply(result.status or 0, result.body, {})
+        if result.status is None:
+            return self._again(mark, f"the batch ended without it: {reply.error.message or 'no result'}")
+        if self._model.adapt(call.body, reply):
+            return None
+        address = self._http.address
+        error = error_from(reply, where=address.where, key_hint=address.account.hint, answered=True)
+        if isinstance(error, HttpStatusError):
+            raise error
+        return error.failed if isinstance(error, RequestFailedError) else self._again(mark, str(error))
+
+    def _read(self, mark: str, call: ServerCall, body: Any) -> Response | None:
+        self._model.inspect(body)
+        try:
+            return call.read(body)
+        except RequestFailedError as exc:
+            return exc.failed
+        except (MalformedReplyError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
+            return self._again(mark, f"the server's reply cannot be read: {shortened(repr(exc))}")
+
+    def _again(self, mark: str, why: str) -> Failed | None:
+        self._tries[mark] = self._tries.get(mark, 0) + 1
+        if self._tries[mark] < _MOST_TRIES:
+            return None
+        return Failed("batch", f"{why}; it was submitted {_MOST_TRIES} times", retryable=True)
+
+    # ---- submitting ----
+
+    def submit(self) -> None:
+        """Submit the postponed requests that are in no batch, in as many batches as the API needs."""
+        for batch in self._batches:
+            batch.collected |= batch.ended and not any(each in self._results for each in batch.keys)
+        self._write()
+        for path, lines in self._chunks():
+            self._submit(path, lines)
+        self._open.clear()
+
+    def done(self) -> None:
+        """Forget which requests failed: the run is complete, and the next call asks for them again."""
+        self._failed, self._tries = {}, {}
+        self._write()
+
+    def _chunks(self) -> Iterator[tuple[str, dict[str, BatchLine]]]:
+        """Yield the open requests as batches: by path, and within the limits of the API."""
+        by_path: dict[str, dict[str, BatchLine]] = {}
+        sizes: dict[str, int] = {}
+        for mark, request in self._open.items():
+            call = self._model.call(request)
+            line = BatchLine(mark, call.path, call.body)
+            size = len(self._api.encoded(line)) + _MARK_CHARACTERS + 2
+            chunk = by_path.setdefault(call.path, {})
+            full = len(chunk) >= self._api.most_requests or sizes.get(call.path, 0) + size > self._api.most_bytes
+            if chunk and full:
+                yield call.path, chunk
+                chunk = by_path[call.path] = {}
+                sizes[call.path] = 0
+            chunk[mark] = line
+            sizes[call.path] = sizes.get(call.path, 0) + size
+        yield from by_path.items()
+
+    def _submit(self, path: str, lines: Mapping[str, BatchLine]) -> None:
+        mark = uuid.uuid4().hex[:_MARK_CHARACTERS]
+        batch = _Batch(mark, time.time(), list(lines))
+        self._batches.append(batch)
+        self._write()  # before it is sent
+        encoded = [self._api.encoded(BatchLine(f"{each}-{mark}", line.path, line.body)) for each, line in lines.items()]
+        batch.id = self._created(path, encoded, batch)
+        self._write()
+        self._under_way.update(batch.keys)
+
+    def _created(self, path: str, encoded: Sequence[bytes], batch: _Batch) -> str:
+        where = self._http.address.where
+        try:
+            return self._api.create(self._http, path, encoded, batch.mark)
+        except RequestFailedError as exc:
+            self._batches.remove(batch)
+            self._write()
+            raise BackendError(f"the batch is refused: {exc.failed.message}", where=where) from None
+        except RetryableError as exc:  # it may have arrived
+            if (found := self._find(batch)) is not None:
+                return found
+            hint = "The same command looks for it, and goes on from there."
+            raise BackendError(f"nobody knows whether the batch was submitted: {exc}", where=where, hint=hint) from None
+
+    # ---- the state ----
+
+    def _read_state(self, state: Mapping[str, Any]) -> None:
+        """Take what belongs to this model. The file may come from anybody."""
+        try:
+            self._take(state)
+        except (AttributeError, TypeError, ValueError) as exc:
+            raise RunError("kshot did not write this batches.json", hint="Delete it, or the run folder.") from exc
+
+    def _take(self, state: Mapping[str, Any]) -> None:
+        own = state.get(self._model.fingerprint)
+        own = own if isinstance(own, dict) else {}
+        for each in own.get("batches") or ():
+            keys, noted = each.get("keys"), each.get("noted")
+            if isinstance(keys, list) and isinstance(each.get("mark"), str) and isinstance(noted, (int, float)):
+                batch = _Batch(each["mark"], noted, list(map(str, keys)))
+                batch.id, batch.collected = checked_id(each.get("id")), bool(each.get("collected"))
+                self._batches.append(batch)
+        self._tries = {str(mark): n for mark, n in (own.get("tries") or {}).items() if type(n) is int}
+        failed = own.get("failed") or {}
+        self._failed = {str(mark): Failed(str(kind), str(message)) for mark, (kind, message) in failed.items()}
+        self._model.changes(own.get("changes") or {})
+
+    def _write(self) -> None:
+        if self._store is None:
+            return
+        own = {
+            "batches": [{**each.to_json(), **({"keys": []} if each.collected else {})} for each in self._batches],
+            "tries": self._tries,
+            "failed": {mark: [each.kind, each.message] for mark, each in self._failed.items()},
+            "changes": self._model.changes(None),
+        }
+        self._store.write({**self._store.read(), self._model.fingerprint: own})

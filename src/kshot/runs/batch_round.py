@@ -1,0 +1,72 @@
+"""One call of a run with ``--batch-api``: collect answers, let all tasks go as far as they can, submit the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from kshot.core.budget import LimitReached
+from kshot.core.engine import WINDOW_SAMPLES
+from kshot.core.errors import UsageError
+from kshot.core.postponed import BatchesOpen, BatchQueue, RequestsPostponed
+from kshot.core.protocols import LanguageModel, Model
+from kshot.runs.batch_file import BatchFile
+from kshot.runs.folder import RunFolder
+
+_ALL_SAMPLES = 1 << 40
+
+
+class BatchRound:
+    """The batches of all models of a run. Without ``--batch-api`` there are none, and nothing is done here."""
+
+    def __init__(self, folder: RunFolder | None) -> None:
+        """Take the run folder, which keeps the state of the batches."""
+        self._folder = folder
+        self._opened: dict[str, BatchQueue] = {}
+        self.postponed = False
+        """Whether a task of this call waits for a batch."""
+
+    @property
+    def window(self) -> int:
+        """How many samples are live at one time: a batch holds those of a whole task."""
+        return _ALL_SAMPLES if self._opened else WINDOW_SAMPLES
+
+    def open(self, models: Iterable[Model]) -> None:
+        """Collect what the batches of these models have brought."""
+        for model in models:
+            batches = model.abilities.batches if isinstance(model, LanguageModel) else None
+            if batches is None or model.fingerprint in self._opened:
+                continue
+            if self._folder is None:
+                raise UsageError("--batch-api needs a run folder: a later call collects the answers", hint="Give out.")
+            self._folder.failures |= batches.open(BatchFile(self._folder))
+            self._opened[model.fingerprint] = batches
+
+    @contextmanager
+    def postponing(self) -> Iterator[None]:
+        """Run a task of which a part may be postponed; the next one is then tried all the same."""
+        try:
+            yield
+        except RequestsPostponed:
+            self.postponed = True
+        except LimitReached:
+            if not self.postponed:  # else what was taken before the limit is submitted first
+                raise
+
+    def submit(self, models: Iterable[Model]) -> None:
+        """Submit what these models were asked and have not answered."""
+        for model in models:
+            if (batches := self._opened.get(model.fingerprint)) is not None:
+                batches.submit()
+
+    def end(self) -> None:
+        """Stop the run if it waits for batches; a complete one asks again for what failed when it is called again."""
+        if self.postponed:
+            waiting = sum(batches.waiting for batches in self._opened.values())
+            raise BatchesOpen(
+                f"{waiting:,} {'request waits' if waiting == 1 else 'requests wait'} in batches",
+                where="" if self._folder is None else str(self._folder.path),
+                hint="The same command collects the answers when they are there, which may take 24 hours.",
+            )
+        for batches in self._opened.values():
+            batches.done()
