@@ -28,7 +28,7 @@ def type_of(declared):
     if declared.choices:
         one = f"Literal[{', '.join(repr(choice).replace(chr(39), chr(34)) for choice in declared.choices)}]"
     else:
-        one = declared.kind.__name__
+        one = f"{declared.kind.__name__} | int" if declared.numbers else declared.kind.__name__
     if declared.kind is str and any(word in (declared.metavar or "") for word in ("FILE", "PATH", "DIR")):
         return "str | PathLike[str] | " + ("Sequence[str | PathLike[str]] | None" if declared.several else "None")
     if declared.sweeps:

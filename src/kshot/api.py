@@ -141,12 +141,17 @@ def _runs_to_reuse(reuse: Any) -> list[str | Path]:
     return list(runs)
 
 
-def _opened(role: str, spec: str, settings: Settings, watcher: Watcher) -> Model:
-    """Open a model, which may take minutes: those who watch see it."""
-    label = f"opening {spec}"
+def _opened(role: str, spec: str | Model, settings: Settings, watcher: Watcher) -> Model:
+    """Open a model, which may take minutes: those who watch see it. Evaluated models run in workers if they should."""
+    label = f"opening {spec if isinstance(spec, str) else spec.name}"
     watcher.step(label, 0, 1)
     try:
-        return open_model(spec, options_for(role, settings, spec))
+        options = options_for(role, settings, spec) if isinstance(spec, str) else {}
+        if role == "model" and settings.workers is not None:
+            from kshot.backends.pool.opening import open_pool
+
+            return open_pool(spec, options, settings, watcher.note)
+        return open_model(spec, options) if isinstance(spec, str) else spec
     finally:
         watcher.step(label, 1, 1)
 
@@ -160,7 +165,8 @@ def _in_turn(
     """
     names: set[str] = set()
     for spec in specs:
-        model = _opened("model", spec, settings, watcher) if isinstance(spec, str) else spec
+        own = isinstance(spec, str) or settings.workers is not None  # one that the user gave stays open
+        model = _opened("model", spec, settings, watcher)
         model = renamed(model, called[spec]) if isinstance(spec, str) and spec in called else model
         try:
             if model.name in names:
@@ -171,7 +177,7 @@ def _in_turn(
                 raise UsageError("it does not cut prompts", where=model.name, hint=hint)
             yield model
         finally:
-            if isinstance(spec, str):
+            if own:
                 _close(model, watcher.note)
 
 

@@ -255,6 +255,12 @@ class EvaluateOptions(TypedDict, total=False):
     read: int | None
     """Number of passages that the model reads with --method rag (default: 5)."""
 
+    workers: str | int | None
+    """Run each evaluated model in N worker processes, or auto: one for each GPU, without GPUs one for each core."""
+
+    gpus_per_worker: int | None
+    """GPUs that each worker sees (default: 1 where there are GPUs)."""
+
     base_url: str | list[str] | tuple[str, ...] | None
     """Address of the server, such as http://localhost:8000/v1; several serve the model side by side (repeatable)."""
 

@@ -11,6 +11,7 @@ from kshot.backends.adapters import as_model
 from kshot.backends.checking import check_answers, check_model, check_reads, check_truncates, is_server
 from kshot.backends.choosing import check_pairs, models_in
 from kshot.backends.making import names_search_engine
+from kshot.backends.pool.opening import check_pool
 from kshot.backends.server.accounts import check_accounts, check_values, options_of_spec
 from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
@@ -229,6 +230,8 @@ def _check_together(plan: Plan, faults: Faults, of_loggers: Mapping[str, Sequenc
     for spec in specs if settings.deterministic and installed else ():
         with faults.collected():
             check_deterministic(spec)
+    with faults.collected("setting", "workers"):
+        check_pool(plan.models, settings)
     with faults.collected():
         if plan.models:
             check_pairs(plan.models, plan.sources, settings)

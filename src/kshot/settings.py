@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kshot.backends.pool.settings import PoolSettings
 from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.configs.settings import ConfigSettings
@@ -25,6 +26,7 @@ class Settings(
     ResponseSettings,
     LimitSettings,
     ServersSettings,
+    PoolSettings,
     PassageSettings,
     LookupSettings,
     LmevalSettings,

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from kshot.backends.pool.settings import PoolSettings
 from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import KshotError, UsageError
@@ -190,6 +191,7 @@ def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> I
     own = settings_names(
         ModelSettings,
         ServersSettings,
+        PoolSettings,
         LimitSettings,
         ResponseSettings,
         FolderSettings,

@@ -86,7 +86,6 @@ class _Engine:
         self._job_iterator = iter(jobs)
         self._jobs = enumerate(self._job_iterator)
         self._memo = memo
-        self._window = window
         self._then, self._budget = then, budget
         self._exhausted = False
         self._live = 0
@@ -101,6 +100,7 @@ class _Engine:
             role: RoleStream(backend, self._admit, lambda: len(self._open), self._news, role=role, budget=budget)
             for role, backend in backends.items()
         }
+        self._window = window * max((stream.workers for stream in self._streams.values()), default=1)
         self._background = [stream for stream in self._streams.values() if stream.in_background]
         self._blocking = [stream for stream in self._streams.values() if not stream.in_background]
 

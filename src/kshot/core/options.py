@@ -26,6 +26,7 @@ class OptionField:
     ``earlier_default``: what an unset value was called before the default became None; in identities it is unset, too.
     ``sweeps``: it may have several values, and each is evaluated. See ``Options.sweep``.
     ``first_counts``: of several values only the first is part of the identity, as if it were the only one.
+    ``numbers``: a text that may be given as a whole number too.
     """
 
     default: Any
@@ -45,6 +46,7 @@ class OptionField:
     earlier_default: Any = None
     sweeps: bool = False
     first_counts: bool = False
+    numbers: bool = False
 
     def is_unset(self, value: Any) -> bool:
         """Whether a value is the default, or what the default was called earlier."""
@@ -231,7 +233,7 @@ def _typed(name: str, declared: OptionField, value: Any) -> Any:
     kind = declared.kind
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if kind is str and isinstance(value, os.PathLike):
+    if kind is str and (isinstance(value, os.PathLike) or (declared.numbers and type(value) is int)):
         return str(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         shown = f"a {type(value).__name__}" if declared.secret else repr(value)

@@ -126,6 +126,10 @@ class Abilities:
     """Its requests are submitted in batches, and later calls collect the answers."""
     tokens_read: Callable[[], tuple[int, int]] | None = None
     """Returns the tokens of all requests so far, and those that it has read: fewer, if it reads shared ones once."""
+    workers: int = 1
+    """In how many processes it works; the engine keeps so many times as many samples alive."""
+    activity: Callable[[], str] | None = None
+    """Says in a line what its workers do now. Any thread may call this."""
 
 
 @runtime_checkable

@@ -39,7 +39,8 @@ class RoleStream:
         self._admit, self._all_unanswered, self._news = admit, all_unanswered, news
         self._role, self._budget = role, budget
         abilities = getattr(backend, "abilities", None)  # a plug-in may be any object
-        self._tries = abilities.tries if isinstance(abilities, Abilities) else None
+        known = abilities if isinstance(abilities, Abilities) else Abilities()
+        self.workers, self._tries = known.workers, known.tries
         if self._tries is not None:
             self._tries.sent = partial(budget.sent, role)
         self.in_background = works_in_background(backend)

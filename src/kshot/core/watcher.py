@@ -31,7 +31,8 @@ class MeterReading:
 
     ``done`` counts the samples that are answered or have failed, ``recalled`` those of them whose answers were all in
     the journal. ``value`` is the figure of the first metric over the ``scored`` samples, with its 95 % interval;
-    None where there is none yet. ``cost_usd`` is None where no price is known.
+    None where there is none yet. ``cost_usd`` is None where no price is known. ``workers``: what those of the model do
+    now, in a line; "" for a model without workers.
     """
 
     done: int = 0
@@ -45,6 +46,7 @@ class MeterReading:
     scored: int = 0
     value: float | None = None
     interval: tuple[float, float] | None = None
+    workers: str = ""
 
 
 class Meter(Protocol):

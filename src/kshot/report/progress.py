@@ -199,7 +199,8 @@ def _running(task: TaskProgress, width: int) -> Iterator[Text]:
         parts.append(_Part(f"{now.recalled:,} from the journal"))
     if task.rate is not None:
         parts.append(_Part(pace(task.rate)))
-    return _flowing(task.task, [*parts, *_figure(now), *_spent([now])], width)
+    workers = [_Part(now.workers, "dim")] if now.workers else []
+    return _flowing(task.task, [*parts, *_figure(now), *_spent([now]), *workers], width)
 
 
 def _figure(now: MeterReading) -> Iterator[_Part]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from kshot.core.budget import Budget, Tries
@@ -27,6 +27,7 @@ class RunMeter:
         """Take the budget, which counts the tokens of all answers."""
         self._budget = budget
         self._tries: list[Tries] = []
+        self._activity: Callable[[], str] | None = None
         self._lock = threading.Lock()
         self._begin(None)
 
@@ -34,6 +35,10 @@ class RunMeter:
         """Count what a server is sent again from now on."""
         if not any(tries is each for each in self._tries):
             self._tries.append(tries)
+
+    def follow_workers(self, activity: Callable[[], str] | None) -> None:
+        """Read what the workers of the evaluated model do from here, if it has some."""
+        self._activity = activity
 
     def begin(self, result: TaskResult) -> None:
         """Count the task of this result from now on."""
@@ -70,6 +75,7 @@ class RunMeter:
                 scored=n,
                 value=value,
                 interval=found,
+                workers="" if self._activity is None else self._activity(),
             )
 
     def _begin(self, result: TaskResult | None) -> None:

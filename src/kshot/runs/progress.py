@@ -134,10 +134,12 @@ def _task(value: Any) -> TaskProgress:
 
 
 def _reading(value: Any) -> MeterReading:
-    given = _record(MeterReading, value)
+    given = _record(MeterReading, {"workers": "", **value} if isinstance(value, Mapping) else value)
     read: dict[str, Any] = {name: _count(given[name]) for name in _COUNTS}
     read |= {name: _number(given[name], least=-math.inf) for name in ("cost_usd", "value")}
-    return MeterReading(**read, metric=_text(given["metric"]), interval=_interval(given["interval"]))
+    return MeterReading(
+        **read, metric=_text(given["metric"]), interval=_interval(given["interval"]), workers=_text(given["workers"])
+    )
 
 
 def _interval(value: Any) -> tuple[float, float] | None:

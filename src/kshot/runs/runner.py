@@ -360,6 +360,8 @@ class Run:
             if isinstance(model, LanguageModel) and model.abilities.tries is not None:
                 model.abilities.tries.allow = partial(self._budget.try_again, role)
                 self._meter.follow_tries(model.abilities.tries)
+        evaluated = models.get("model")
+        self._meter.follow_workers(evaluated.abilities.activity if isinstance(evaluated, LanguageModel) else None)
         if self._folder is None:
             self._batches.open(models.values())
             return

@@ -1,0 +1,87 @@
+"""A worker process: messages come through its standard input, events go through what was its standard output."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+from kshot.backends.pool.contract import Event, Placed, Raised
+from kshot.backends.pool.worker import WorkerLoop
+
+_LENGTH = struct.Struct(">Q")
+_PR_SET_PDEATHSIG = 1
+
+
+def write_frame(stream: IO[bytes], body: bytes) -> None:
+    """Write the length of a message, and the message."""
+    stream.write(_LENGTH.pack(len(body)))
+    stream.write(body)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> bytes | None:
+    """Read one message; None at the end of the stream, also inside of a message that was never finished."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    body = stream.read(length)
+    return body if len(body) == length else None
+
+
+def main(parent: int) -> None:
+    """Run a worker until the process ``parent``, which started it, says so or is gone."""
+    _die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
+    # What a model prints must not get between the events.
+    events = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    messages = sys.stdin.buffer
+    job = read_frame(messages)
+    if job is None:
+        return
+    loop = WorkerLoop(lambda found: _send(events, found))
+    _send(events, [Placed(f"process {os.getpid()}")])
+    threading.Thread(target=_receive, args=(messages, loop), name="kshot inbox", daemon=True).start()
+    loop.run(lambda: pickle.loads(job))  # noqa: S301 - from the process that started this one
+
+
+def _send(stream: IO[bytes], events: Sequence[Event]) -> None:
+    try:
+        body = pickle.dumps(events, pickle.HIGHEST_PROTOCOL)
+    except Exception as exc:  # noqa: BLE001 - a plug-in may answer with anything
+        body = pickle.dumps([Raised.of(exc, "an answer cannot leave its worker process")])
+    with suppress(OSError):  # nobody reads it any more: the inbox sees the same
+        write_frame(stream, body)
+
+
+def _receive(stream: IO[bytes], loop: WorkerLoop) -> None:
+    while (body := read_frame(stream)) is not None:
+        loop.receive(pickle.loads(body))  # noqa: S301 - as above
+    leave()
+
+
+def leave() -> None:
+    """End this process and all that it started, whatever it is computing: the run is gone."""
+    if hasattr(os, "killpg"):  # it leads a group of its own
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _die_with(parent: int) -> None:
+    """Have the system kill this process when its parent dies, where it can: code that never yields cannot see it."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    libc: Any = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call
+        os._exit(1)

@@ -1,0 +1,301 @@
+"""The dispatcher of a pool: it hands items to workers, takes results, and outlives the workers that die.
+
+It is used by one thread. The threads of the launcher only fill its inbox.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, TypeAlias
+
+from kshot.backends.pool.contract import (
+    Begun,
+    Call,
+    CallAnswer,
+    Died,
+    Event,
+    GiveBack,
+    GivenBack,
+    ItemResults,
+    Job,
+    Launcher,
+    Opened,
+    Placed,
+    Raised,
+    WaitsFor,
+    WorkChunk,
+)
+from kshot.backends.pool.routing import Routing
+from kshot.backends.pool.worker_state import WorkerState
+from kshot.core.errors import BackendError, KshotError
+
+MAX_DEATHS = 3
+"""A request that was there when so many workers died is not asked again, and a worker that dies so often in a row
+without any work is not started again."""
+
+_NOWHERE = -1
+"""Stands for the worker of a call that no worker could be asked yet."""
+
+_WAIT_SECONDS = 1.0
+"""How long the dispatcher waits for an event before it looks again: a signal may have come."""
+
+
+@dataclass(slots=True)
+class _Item:
+    """A piece of work, the text that it is routed by, and how many workers died with it."""
+
+    payload: Any
+    text: str
+    deaths: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Stands for the result of an item with which ``MAX_DEATHS`` workers died; ``reason``: how the last one did."""
+
+    reason: str
+
+
+_Result: TypeAlias = tuple[Any, Any]
+"""The payload of an item, and its result."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Calls that are not answered, by number, with the worker and what was asked."""
+
+    calls: dict[int, tuple[int, Call]] = field(default_factory=dict)
+    answers: dict[int, Any] = field(default_factory=dict)
+
+
+class Dispatcher:
+    """A pool of workers that have one job. ``tell`` shows a line to the user, ``where`` names the job in messages."""
+
+    def __init__(
+        self, launcher: Launcher, job: Job, workers: int, *, where: str, tell: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Start the workers; ``facts`` waits for the first of them."""
+        self._launcher, self._where, self._tell = launcher, where, tell
+        self._inbox: queue.SimpleQueue[tuple[int, Sequence[Event]]] = queue.SimpleQueue()
+        self.notify: Callable[[], None] = lambda: None
+        self.workers = [WorkerState(number) for number in range(workers)]
+        self._routing = Routing()
+        self._items: dict[int, _Item] = {}  # all that are not answered, by number
+        self._suspects: deque[int] = deque()
+        self._results: deque[_Result] = deque()
+        self._pending = _Pending()
+        self._number = self._calls = 0
+        self._facts: Any = None
+        self._error: KshotError | None = None
+        self.deaths = 0
+        try:
+            launcher.start(job, workers, self._report)
+        except BaseException:
+            launcher.close(at_once=True)
+            raise
+
+    def _report(self, worker: int, events: Sequence[Event]) -> None:
+        """Take events; called by the threads of the launcher."""
+        self._inbox.put((worker, events))
+        self.notify()
+
+    # ---- what the owner asks ----
+
+    def facts(self) -> Any:
+        """Return what the job says of itself; wait until a worker has opened it."""
+        self._until(lambda: any(worker.is_open for worker in self.workers))
+        return self._facts
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Ask a worker something beside its work, and wait for the answer."""
+        self.facts()
+        self._calls += 1
+        self._ask(Call(self._calls, name, arguments))
+        number = self._calls
+        self._until(lambda: number in self._pending.answers)
+        value = self._pending.answers.pop(number)
+        if isinstance(value, Raised):
+            raise value.error(self._where)
+        return value
+
+    def add(self, payload: Any, text: str) -> None:
+        """Take an item; ``text`` decides which worker gets it."""
+        self._number += 1
+        self._items[self._number] = _Item(payload, text)
+        self._routing.add(self._number, text)
+
+    @property
+    def unanswered(self) -> int:
+        """The items whose results have not been given out."""
+        return len(self._items) + len(self._results)
+
+    @property
+    def waiting(self) -> int:
+        """The items that no worker has."""
+        return len(self._routing)
+
+    def step(self) -> Iterator[_Result]:
+        """Take the events that are there, hand out work, and give out the results; an error comes after them."""
+        while not self._inbox.empty():
+            self._handle(*self._inbox.get())
+        if self._error is None:
+            self._dispatch()
+        while self._results:
+            yield self._results.popleft()
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self) -> None:
+        """Forget all items; what workers still compute of them is thrown away."""
+        self._routing.clear()
+        self._suspects.clear()
+        self._results.clear()
+        self._items.clear()
+
+    def close(self) -> None:
+        """End the workers; those that compute something are not waited for."""
+        self.notify = lambda: None
+        self._launcher.close(at_once=self._error is not None or any(worker.sent for worker in self.workers))
+
+    def reports(self) -> list[Any]:
+        """Return the last report of each worker, those of earlier lives included."""
+        return [report for worker in self.workers for report in worker.reports if report is not None]
+
+    # ---- events ----
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        """Handle events until something is true; an error ends it."""
+        while not done():
+            if self._error is not None:
+                raise self._error
+            try:
+                self._handle(*self._inbox.get(timeout=_WAIT_SECONDS))
+            except queue.Empty:
+                continue
+
+    def _handle(self, number: int, events: Sequence[Event]) -> None:
+        worker = self.workers[number]
+        for event in events:
+            match event:
+                case Begun() | ItemResults() | GivenBack() | CallAnswer():
+                    self._handle_work(worker, event)
+                case WaitsFor(what):
+                    self._tell(f"worker {number + 1} of {len(self.workers)} waits for {what}")
+                case Placed(where):
+                    worker.placed(where)
+                case Opened(facts):
+                    self._opened(worker, facts)
+                case Raised():
+                    worker.gone = True
+                    self._error = self._error or event.error(self._where)
+                case Died(reason):
+                    self._died(worker, reason)
+
+    def _handle_work(self, worker: WorkerState, event: Begun | ItemResults | GivenBack | CallAnswer) -> None:
+        match event:
+            case Begun():
+                worker.can_take = True
+            case ItemResults(results, report):
+                self._take(worker, results, report)
+            case GivenBack(numbers):
+                for number in numbers:
+                    worker.sent.pop(number, None)
+                    if number in self._items:
+                        self._routing.add(number, self._items[number].text)
+            case CallAnswer(number, value):
+                if self._pending.calls.pop(number, None) is not None:
+                    self._pending.answers[number] = value
+
+    def _opened(self, worker: WorkerState, facts: Any) -> None:
+        if self._facts is None:
+            self._facts = facts
+        elif facts != self._facts:
+            what = f"worker {worker.number + 1} ({worker.where}) has another model than the others"
+            hint = "Machines must have the same files and the same versions of packages."
+            self._error = BackendError(what, where=self._where, hint=hint)
+        worker.opened(monotonic())
+        self._ask_again(_NOWHERE)
+
+    def _take(self, worker: WorkerState, results: Sequence[tuple[int, Any]], report: Any) -> None:
+        worker.report = report
+        for number, result in results:
+            worker.sent.pop(number, None)
+            worker.answered(monotonic())
+            if (item := self._items.pop(number, None)) is not None:  # else it was forgotten meanwhile
+                self._results.append((item.payload, result))
+
+    def _died(self, worker: WorkerState, reason: str) -> None:
+        """Have others do what a worker had not done; each of it may have killed the worker."""
+        self.deaths += 1
+        lost = [number for number in worker.sent if number in self._items]
+        for number in lost:
+            item = self._items[number]
+            item.deaths += 1
+            if item.deaths >= MAX_DEATHS:
+                del self._items[number]
+                self._results.append((item.payload, Lost(reason)))
+            else:
+                self._suspects.append(number)
+        worker.died(had_work=bool(lost))
+        self._routing.drop(worker.number)
+        self._ask_again(worker.number)
+        if self._facts is None and self.deaths >= MAX_DEATHS:
+            self._error = BackendError(f"no worker could open it: {reason}", where=self._where)
+            return
+        name = f"worker {worker.number + 1} of {len(self.workers)} ({worker.where})"
+        if worker.idle_deaths >= MAX_DEATHS:
+            worker.gone = True
+            if all(each.gone for each in self.workers):
+                self._error = BackendError(f"all workers have died: {reason}", where=self._where)
+            self._tell(f"{name} died {MAX_DEATHS} times without any work, and is not started again: {reason}")
+            return
+        again = f"; {len(lost):,} requests are asked again, one by one" if lost else ""
+        self._tell(f"{name} died and starts again: {reason}{again}")
+        self._launcher.restart(worker.number)
+
+    def _ask(self, call: Call) -> None:
+        """Send a call to the worker that has least to do; it is sent again if the worker dies."""
+        able = [worker for worker in self.workers if worker.is_open]
+        number = min(able, key=lambda worker: len(worker.sent)).number if able else _NOWHERE
+        self._pending.calls[call.number] = number, call
+        if able:
+            self._launcher.send(number, call)
+
+    def _ask_again(self, worker: int) -> None:
+        """Send the calls again that this worker has not answered."""
+        for where, call in list(self._pending.calls.values()):
+            if where == worker:
+                self._ask(call)
+
+    # ---- handing out ----
+
+    def _dispatch(self) -> None:
+        able = [worker for worker in self.workers if worker.is_open]
+        for worker in able:
+            if not worker.sent and self._suspects:
+                self._send(worker, [self._suspects.popleft()], alone=True)
+            elif worker.can_take and not worker.alone:
+                if not worker.sent and not self._routing.own(worker.number) and self._routing:
+                    self._routing.steal(worker.number)
+                own = self._routing.own(worker.number)
+                if own:
+                    self._send(worker, self._routing.take(worker.number, worker.chunk_size(own, len(self.workers))))
+        if not self._routing and any(not worker.sent for worker in able):
+            self._ask_back(able)
+
+    def _send(self, worker: WorkerState, numbers: Sequence[int], *, alone: bool = False) -> None:
+        worker.send(numbers, alone=alone)
+        self._launcher.send(
+            worker.number, WorkChunk(tuple((number, self._items[number].payload) for number in numbers))
+        )
+
+    def _ask_back(self, able: Sequence[WorkerState]) -> None:
+        """Have the worker that has most give some back: another one has nothing to do."""
+        most = max(able, key=lambda worker: len(worker.sent))
+        if len(most.sent) > 1 and not most.asked_back:
+            most.asked_back = True
+            self._launcher.send(most.number, GiveBack())

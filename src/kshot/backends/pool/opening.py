@@ -1,0 +1,69 @@
+"""Opening a model in a pool of workers, and the checks that come before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kshot.backends.checking import is_server
+from kshot.backends.making import names_search_engine
+from kshot.backends.pool import devices
+from kshot.backends.pool.contract import Job, Launcher
+from kshot.backends.pool.dispatcher import Dispatcher
+from kshot.backends.pool.model import PooledModel
+from kshot.backends.pool.model_job import ObjectJob, SpecJob, check_poolable, refused_recording, refused_server
+from kshot.backends.pool.processes import Processes
+from kshot.backends.pool.settings import PoolSettings
+from kshot.backends.pool.travelling import PackedObject, TravellingFiles
+from kshot.core.errors import UsageError
+from kshot.core.options import flag
+from kshot.core.protocols import Model
+from kshot.core.specs import parse_spec
+
+
+def check_pool(models: Sequence[str | Model], settings: PoolSettings) -> None:
+    """Refuse workers that make no sense, before anything is started; a plug-in may show only when it is open."""
+    if settings.workers is None:
+        for name in settings.changed(PoolSettings):
+            raise UsageError(f"{flag(name)} needs --workers", hint="Add --workers N.")
+        return
+    devices.check_workers(settings.workers)
+    for model in models:
+        if not isinstance(model, str):
+            PackedObject.of(check_poolable(model))
+        elif is_server(model):
+            raise refused_server(model)
+        elif names_search_engine(model):
+            raise UsageError("it is a search engine, and --workers is for language models", where=model)
+        elif parse_spec(model).name == "replay":
+            raise refused_recording(model)
+
+
+def open_pool(
+    given: str | Model, options: Mapping[str, Any], settings: PoolSettings, tell: Callable[[str], None]
+) -> PooledModel:
+    """Open a model in workers; ``options`` are those that it is opened with, ``tell`` shows a line to the user."""
+    name = given if isinstance(given, str) else given.name
+    if isinstance(given, str):
+        job: Job = SpecJob(given, dict(options), TravellingFiles.of(given, options))
+        on_gpus = devices.uses_gpus(given, options)
+    else:
+        job, on_gpus = ObjectJob(PackedObject.of(given)), True
+    launcher, count = _launcher(settings, on_gpus=on_gpus, deterministic=bool(options.get("deterministic")))
+    dispatcher = Dispatcher(launcher, job, count, where=name, tell=tell)
+    try:
+        return PooledModel(dispatcher)
+    except BaseException:
+        dispatcher.close()
+        raise
+
+
+def _launcher(settings: PoolSettings, *, on_gpus: bool, deterministic: bool) -> tuple[Launcher, int]:
+    workers = settings.workers or "auto"
+    each = settings.gpus_per_worker
+    gpus = devices.visible_gpus() if on_gpus else []
+    each = min(1, len(gpus)) if each is None else each
+    if each > len(gpus):
+        raise UsageError(f"each worker needs {each} GPUs, and this machine has {len(gpus)}")
+    count = devices.worker_count(workers, len(gpus), each)
+    return Processes(devices.environments(count, gpus, each, deterministic=deterministic)), count

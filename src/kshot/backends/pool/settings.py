@@ -1,0 +1,25 @@
+"""The settings of a pool: how many workers, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from kshot.core.options import Options, option
+
+_option = partial(option, group="workers (models that run in this process)", identity=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolSettings(Options):
+    """In how many processes an evaluated model runs."""
+
+    workers: str | None = _option(
+        None,
+        "run each evaluated model in N worker processes, or auto: one for each GPU, without GPUs one for each core",
+        metavar="N|auto",
+        numbers=True,
+    )
+    gpus_per_worker: int | None = _option(
+        None, "GPUs that each worker sees (default: 1 where there are GPUs)", kind=int, least=0
+    )

@@ -1,0 +1,122 @@
+"""What goes to the workers with a model: the files of plug-ins, and objects that were made in Python."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kshot.core.errors import DataError, UsageError
+from kshot.core.plugin_files import load_plugin_file, module_name
+from kshot.core.protocols import Model
+from kshot.core.specs import option_text, parse_spec, split_options
+
+_MAX_BYTES = 16 << 20
+"""Plug-ins are text: more than this beside one is not sent."""
+_FILE_OPTION = "chat_template"
+"""The option of language models that names a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class TravellingFiles:
+    """Files by their paths here: a worker on another machine gets copies, one on this machine uses the same.
+
+    A plug-in comes with the Python files beside it, which it may import.
+    """
+
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: str, options: Mapping[str, Any]) -> TravellingFiles:
+        """Read the files that a spec and its options name."""
+        found = parse_spec(spec)
+        files = [] if found.file is None else [found.file, *sorted(found.file.resolve().parent.glob("*.py"))]
+        template = found.options.get(_FILE_OPTION) or options.get(_FILE_OPTION)
+        files += [Path(template)] if template is not None and Path(template).is_file() else []
+        contents = {str(file.resolve()): file.read_bytes() for file in files if file.is_file()}
+        if sum(map(len, contents.values())) > _MAX_BYTES:
+            what = f"the Python files beside it have more than {_MAX_BYTES >> 20} MB"
+            raise DataError(what, where=str(found.file), hint="Put it into a folder of its own.")
+        return cls(contents)
+
+    def placed(self, spec: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the spec and the options with paths that exist on this machine; the files are written if need be."""
+        head, given = split_options(spec)
+        found, changed = parse_spec(head), dict(options)
+        if found.file is not None:
+            argument = f":{found.argument}" if found.argument else ""
+            head = f"{self._place(found.file)}{argument}"
+        for chosen in (given, changed):
+            if chosen.get(_FILE_OPTION):
+                chosen[_FILE_OPTION] = str(self._place(Path(chosen[_FILE_OPTION])))
+        return head + option_text(given), changed
+
+    def _place(self, path: Path) -> Path:
+        """Return a path with the content that the file had where it came from."""
+        whole = str(path if path.is_absolute() else path.resolve())
+        content = self.contents.get(whole)
+        if content is None or (path.is_file() and path.read_bytes() == content):
+            return path
+        everything = b"".join(body for _, body in sorted(self.contents.items()))
+        folder = Path(tempfile.gettempdir()) / f"kshot-{hashlib.blake2b(everything, digest_size=12).hexdigest()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for name, body in self.contents.items():
+            (folder / Path(name).name).write_bytes(body)
+        return folder / path.name
+
+
+@dataclass(frozen=True, slots=True)
+class PackedObject:
+    """A pickled object, and the plug-in files whose classes and functions it refers to."""
+
+    body: bytes
+    plugins: Mapping[str, str]
+    """Module name → file."""
+
+    @classmethod
+    def of(cls, model: Model) -> PackedObject:
+        """Pickle a model; one that cannot be found again in another process is refused."""
+        buffer = io.BytesIO()
+        pickler = _NotingPickler(buffer)
+        try:
+            pickler.dump(model)
+        except Exception as exc:
+            if isinstance(exc, UsageError):
+                raise
+            what = f"it cannot be sent to worker processes ({type(exc).__name__}: {exc})"
+            raise UsageError(what, where=model.name, hint=_HINT) from exc
+        return cls(buffer.getvalue(), pickler.plugins)
+
+    def unpacked(self) -> Any:
+        """Make the object again."""
+        for name, file in self.plugins.items():
+            if module_name(Path(file)) == name:
+                load_plugin_file(Path(file))
+        return pickle.loads(self.body)  # noqa: S301 - from the process that started this one
+
+
+_HINT = "Put it into a file, and name it by its place: file.py:NAME."
+
+
+class _NotingPickler(pickle.Pickler):
+    """Notes the plug-in files that an object refers to, and refuses what only the main script has."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.plugins: dict[str, str] = {}
+
+    def reducer_override(self, value: Any) -> Any:
+        module = getattr(value, "__module__", None) if callable(value) else None
+        if module == "__main__":
+            what = f"{getattr(value, '__qualname__', value)!r} is part of the main script, which workers do not run"
+            raise UsageError(what, hint=_HINT)
+        file = getattr(sys.modules.get(module or ""), "__file__", None)
+        if module and file and module_name(Path(file)) == module:
+            self.plugins[module] = str(file)
+        return NotImplemented

@@ -1,0 +1,191 @@
+"""The loop of a worker, whoever started it: it opens the job, gives it what it is sent, and sends the results back."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kshot.backends.pool.contract import (
+    Begun,
+    Call,
+    CallAnswer,
+    CloseJob,
+    Event,
+    GiveBack,
+    GivenBack,
+    ItemResults,
+    Job,
+    Message,
+    Opened,
+    OpenJob,
+    Raised,
+    WorkChunk,
+)
+from kshot.core.errors import BackendError
+
+MESSAGE_SECONDS = 0.05
+"""Results of so many seconds are sent in one message."""
+
+
+class _Outbox:
+    """Sends events from a thread of its own: the job never waits for the other side."""
+
+    def __init__(self, send: Callable[[Sequence[Event]], None]) -> None:
+        self._send = send
+        self._lock = threading.Condition()
+        self._events: list[Event] = []
+        self._results: list[tuple[int, Any]] = []
+        self._report: Callable[[], Any] = lambda: None
+        self._urgent = self._ended = False
+        self._thread = threading.Thread(target=self._run, name="kshot outbox", daemon=True)
+        self._thread.start()
+
+    def follow(self, report: Callable[[], Any]) -> None:
+        """Send what this returns along with results."""
+        self._report = report
+
+    def put(self, event: Event) -> None:
+        """Send an event soon."""
+        with self._lock:
+            self._events.append(event)
+            self._urgent = True
+            self._lock.notify()
+
+    def add(self, number: int, result: Any) -> None:
+        """Send a result within ``MESSAGE_SECONDS``."""
+        with self._lock:
+            self._results.append((number, result))
+            self._lock.notify()
+
+    def end(self) -> None:
+        """Send what there is, and end."""
+        with self._lock:
+            self._ended = True
+            self._lock.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._lock.wait_for(lambda: self._events or self._results or self._ended)
+                self._lock.wait_for(lambda: self._urgent or self._ended, MESSAGE_SECONDS)
+                found, self._results = self._results, []
+                events, self._events = self._events, []
+                self._urgent, ended = False, self._ended
+            if found:
+                events.insert(0, ItemResults(tuple(found), self._report()))
+            if events:
+                self._send(events)
+            if ended and not events:
+                return
+
+
+class _Inbox:
+    """The items that wait for the job: it is the ``WorkQueue`` that the job sees."""
+
+    def __init__(self, begun: Callable[[], None]) -> None:
+        self._begun = begun
+        self._lock = threading.Condition()
+        self._items: deque[tuple[int, Any]] = deque()
+        self._woken = threading.Event()
+        self._closed = False
+        self.under_way: set[int] = set()
+
+    def take(self, at_most: int | None = None, /) -> list[tuple[int, Any]]:
+        with self._lock:
+            count = len(self._items) if at_most is None else min(at_most, len(self._items))
+            taken = [self._items.popleft() for _ in range(count)]
+            self.under_way.update(number for number, _ in taken)
+            emptied = bool(taken) and not self._items
+        if emptied:
+            self._begun()
+        return taken
+
+    def wait(self, seconds: float, /) -> None:
+        self._woken.wait(seconds)
+        self._woken.clear()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def add(self, items: Sequence[tuple[int, Any]]) -> None:
+        with self._lock:
+            self._items.extend(items)
+            self._lock.notify()
+        self.wake()
+
+    def give_back(self) -> tuple[int, ...]:
+        """Remove the last half of what waits, and return its numbers."""
+        with self._lock:
+            return tuple(self._items.pop()[0] for _ in range((len(self._items) + 1) // 2))
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._items.clear()
+            self._lock.notify()
+
+    def any_waits(self) -> bool:
+        """Wait until something waits, or until there will be nothing more; return whether something waits."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._items or self._closed)
+            return bool(self._items)
+
+
+class WorkerLoop:
+    """Runs a job. ``run`` is called by one thread, ``receive`` by another, for each message that arrives."""
+
+    def __init__(self, send: Callable[[Sequence[Event]], None]) -> None:
+        """Take what sends events to the dispatcher."""
+        self._outbox = _Outbox(send)
+        self._inbox = _Inbox(lambda: self._outbox.put(Begun()))
+        self._open: OpenJob | None = None
+
+    def receive(self, message: Message) -> None:
+        """Take a message."""
+        match message:
+            case WorkChunk(items):
+                self._inbox.add(items)
+            case GiveBack():
+                self._outbox.put(GivenBack(self._inbox.give_back()))
+            case Call(number, name, arguments):
+                self._answer(number, name, arguments)
+            case CloseJob():
+                self._inbox.close()
+
+    def run(self, make: Callable[[], Job]) -> None:
+        """Open the job and work until ``CloseJob`` comes; any error is sent, and ends the work."""
+        doing = "it cannot be opened"
+        try:
+            self._open = opened = make().open()
+            self._outbox.follow(opened.report)
+            self._outbox.put(Opened(opened.facts))
+            doing = "it failed"
+            while self._inbox.any_waits():
+                self._work(opened)
+            with suppress(Exception):  # all results are sent: an error now must not look like one of the work
+                opened.close()
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - a plug-in may raise anything
+            self._outbox.put(Raised.of(exc, doing))
+        self._outbox.end()
+
+    def _work(self, opened: OpenJob) -> None:
+        under_way = self._inbox.under_way
+        for number, result in opened.work(self._inbox):
+            if number not in under_way:
+                raise BackendError("it answered a request that was not waiting")
+            under_way.remove(number)
+            self._outbox.add(number, result)
+        if under_way:
+            raise BackendError(f"{len(under_way)} requests were taken and never answered")
+        self._outbox.put(ItemResults((), opened.report()))
+
+    def _answer(self, number: int, name: str, arguments: tuple[Any, ...]) -> None:
+        try:
+            value = self._open.call(name, *arguments) if self._open is not None else None
+        except Exception as exc:  # noqa: BLE001 - a plug-in may raise anything
+            value = Raised.of(exc, f"{name} failed")
+        self._outbox.put(CallAnswer(number, value))
