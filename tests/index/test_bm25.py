@@ -1,6 +1,7 @@
 """BM25's weights and files are those of the package bm25s, to the last bit; the batch index agrees with it."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from kshot.index import postings
 from kshot.index.bm25 import Bm25Formula, load_bm25, save_bm25
 from kshot.index.bm25_batch import Bm25BatchIndex
 from kshot.index.postings import by_word, count_words
+from kshot.index.word_parts import word_part
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 DOCS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=15)
@@ -58,7 +60,9 @@ def test_the_files_are_those_of_bm25s(tmp_path, method, seed, k1, b):
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     ours.mkdir()
     peer.save(theirs, show_progress=False)
-    save_bm25(ours, count_words(docs), Bm25Formula(method, k1, b))
+    borders = sorted({0, 1, 300, *np.random.default_rng(seed).integers(0, 300, 5).tolist()})
+    parts = [word_part(docs[first:last]) for first, last in pairwise(borders)]
+    save_bm25(ours, parts, Bm25Formula(method, k1, b))
     assert {path.name for path in ours.iterdir()} == {path.name for path in theirs.iterdir()}
     for path in theirs.glob("*.npy"):
         left, right = np.load(path), np.load(ours / path.name)
@@ -78,7 +82,7 @@ def test_k1_of_0_gives_numbers(method):
 
 
 def test_files_that_are_damaged(tmp_path):
-    save_bm25(tmp_path, count_words([["a"], ["b", "a"]]), Bm25Formula())
+    save_bm25(tmp_path, [word_part([["a"], ["b", "a"]])], Bm25Formula())
     assert load_bm25(tmp_path, 2).search([["b"]], 2)[0].positions == [1]
     np.save(tmp_path / "indptr.csc.index.npy", np.array([0, 1]))
     with pytest.raises(BackendError, match="this index is damaged: its files do not fit together"):
@@ -115,7 +119,7 @@ def test_the_batch_index_scores_as_bm25s_does():
 @given(DOCS.filter(any), st.lists(st.sampled_from("abcdefgh"), max_size=9))
 def test_both_indexes_find_the_same(tmp_path_factory, docs, query):
     folder = tmp_path_factory.mktemp("b")
-    save_bm25(folder, count_words(docs), Bm25Formula())
+    save_bm25(folder, [word_part(docs)], Bm25Formula())
     (mapped,) = load_bm25(folder, len(docs)).search([query], len(docs))
     (batch,) = Bm25BatchIndex(docs, Bm25Formula()).search([query], len(docs), lambda row: ())
     assert set(batch[: len(mapped.positions)]) == set(

@@ -2,7 +2,7 @@
 
 A class need not inherit from these protocols. A plug-in may leave out members that have an obvious default:
 ``backends.adapters`` supplies those of models. Classes inherit from ``Source`` to get its defaults.
-The protocol of those who watch a run is in ``core.watcher``.
+The protocol of those who watch a run is in ``core.watcher``, those of work for several processes in ``core.executing``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kshot.core.corpus import Chunk, Corpus
+from kshot.core.executing import ShardedIndex
 from kshot.core.records import Absent, Request, RequestGenerator, Response, ResultRow, Sample, Value
 from kshot.core.watcher import PlannedTask
 
@@ -165,6 +166,13 @@ class IndexStore(Protocol):
 
     def built(self, kind: str, key: Mapping[str, Any], build: Callable[[Path], None], /) -> Path:
         """Return the folder of an index; build the index first if it is not there."""
+        ...
+
+    def sharded(self, kind: str, key: Mapping[str, Any], index: ShardedIndex, /) -> Path:
+        """Return the folder of an index; build it first in shards if it is not there, by the store's executor.
+
+        Finished shards are kept: a build that was interrupted goes on where it was.
+        """
         ...
 
 

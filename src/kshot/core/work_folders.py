@@ -12,7 +12,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
@@ -56,14 +56,44 @@ def locked_folder(root: Path, name: str) -> Iterator[Path]:
         folder.remove()
 
 
-def remove_leftovers(root: Path, pattern: str) -> None:
-    """Remove the folders of this user's processes that were killed while they used them."""
+@contextmanager
+def resumable_folder(root: Path, name: str) -> Iterator[Path]:
+    """Make a locked folder, or take up the one of this name that an interrupted process has left.
+
+    It is removed at the end, but not after an error. If it cannot be locked, as while another process uses it, this is
+    a new folder of another name, and nothing is taken up or left.
+    """
+    path = root / name
+    path.mkdir(exist_ok=True)
+    handle = _lock(path, own=False)
+    if handle is None or not _is_own(handle):
+        with locked_folder(root, name) as other:
+            yield other
+        return
+    try:
+        yield path
+        _remove(path)
+    finally:
+        with suppress(OSError):
+            path.rmdir()  # nothing was finished
+        os.close(handle)
+
+
+def remove_leftovers(root: Path, pattern: str, *, unused_seconds: float = 0.0) -> None:
+    """Remove the folders of this user's processes that were killed while they used them.
+
+    ``unused_seconds``: only those in which no file was made for so long.
+    """
     for folder in root.glob(pattern):
         handle = _lock(folder, own=False)
         if handle is not None:
-            if not hasattr(os, "getuid") or os.fstat(handle).st_uid == os.getuid():
+            if _is_own(handle) and time.time() - os.fstat(handle).st_mtime >= unused_seconds:
                 _remove(folder)
             os.close(handle)
+
+
+def _is_own(handle: int) -> bool:
+    return not hasattr(os, "getuid") or os.fstat(handle).st_uid == os.getuid()
 
 
 def _remove(folder: Path) -> None:

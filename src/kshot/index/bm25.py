@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +21,10 @@ import numpy.typing as npt
 
 from kshot.core.errors import BadValue
 from kshot.index.arrays import Array, Doubles, Ints, Positions
-from kshot.index.postings import Postings, WordCounts, by_word
+from kshot.index.postings import Postings, WordCounts, average_length
 from kshot.index.ranking import Found, best
 from kshot.index.store import damaged
+from kshot.index.word_parts import JoinedWords, WordPart
 
 Bm25Method: TypeAlias = Literal["lucene", "robertson", "atire", "bm25l", "bm25+", "okapi"]
 
@@ -105,16 +106,32 @@ class Bm25Formula:
 
     def weights(self, counts: WordCounts, precision: npt.DTypeLike) -> Array:
         """Return the weight of each entry of the counts; frequencies and idf are in this precision."""
-        exact = self.idf(counts.document_frequencies, len(counts.lengths))
-        idf, constants = exact.astype(precision), self.constants(exact)
-        constants = None if constants is None else constants.astype(precision)
-        norm = (1 - self.b) + self.b * counts.lengths / (counts.average_length or 1.0)
-        found = np.empty(len(counts.counts), dtype=precision)
+        weigh = EntryWeights(self, counts.document_frequencies, counts.lengths, precision)
+        return weigh(counts.words, counts.counts, counts.texts)
+
+
+class EntryWeights:
+    """The weights of words in texts; frequencies and idf are in this precision."""
+
+    def __init__(
+        self, formula: Bm25Formula, document_frequencies: Ints, lengths: Ints, precision: npt.DTypeLike
+    ) -> None:
+        """Take in how many texts each word stands, and how many words each text has."""
+        self._formula, self._precision = formula, precision
+        exact = formula.idf(document_frequencies, len(lengths))
+        constants = formula.constants(exact)
+        self._idf = exact.astype(precision)
+        self.constants = None if constants is None else constants.astype(precision)
+        self._norm = (1 - formula.b) + formula.b * lengths / (average_length(lengths) or 1.0)
+
+    def __call__(self, words: Array, counts: Array, texts: Array) -> Array:
+        """Return the weight of each entry: a word that stands so often in a text."""
+        found = np.empty(len(counts), dtype=self._precision)
         for start in range(0, len(found), _CHUNK_ENTRIES):
             part = slice(start, start + _CHUNK_ENTRIES)
-            words = counts.words[part]
-            weights = idf[words] * self.share(counts.counts[part].astype(precision), norm[counts.texts[part]])
-            found[part] = weights if constants is None else weights - constants[words]
+            shares = self._formula.share(counts[part].astype(self._precision), self._norm[texts[part]])
+            weights = self._idf[words[part]] * shares
+            found[part] = weights if self.constants is None else weights - self.constants[words[part]]
         return found
 
 
@@ -194,20 +211,33 @@ def _positive(scores: Array, k: int, positions: Array | None) -> Found:
 # ---- files, as the package bm25s writes and reads them ----
 
 _VOCABULARY, _PARAMETERS, _CONSTANTS = "vocab.index.json", "params.index.json", "nonoccurrence_array.index.npy"
-_ARRAYS = ("indices.csc.index.npy", "data.csc.index.npy", "indptr.csc.index.npy")
+_TEXTS, _WEIGHTS, _STARTS = "indices.csc.index.npy", "data.csc.index.npy", "indptr.csc.index.npy"
 
 
-def save_bm25(folder: Path, counts: WordCounts, formula: Bm25Formula) -> None:
-    """Write the weights of these texts into a folder; texts without any word leave it empty."""
-    if not counts.vocabulary:
+def save_bm25(folder: Path, parts: Iterable[WordPart], formula: Bm25Formula) -> None:
+    """Write the weights of texts, whose counted words come in parts, into a folder; without any word it stays empty.
+
+    Parts are read twice, one at a time, and weights go to mapped files, so that memory holds no more than a part, the
+    words, and two numbers for each of them and one for each text.
+    """
+    words = JoinedWords(parts)
+    if not words.vocabulary:
         return
-    postings = by_word(counts, formula.weights(counts, np.float32))
-    for name, values in zip(_ARRAYS, postings, strict=True):
-        np.save(folder / name, values)
-    constants = formula.constants(formula.idf(counts.document_frequencies, len(counts.lengths)))
-    if constants is not None:
-        np.save(folder / _CONSTANTS, constants.astype(np.float32))
-    (folder / _VOCABULARY).write_text(json.dumps(counts.vocabulary, ensure_ascii=False), encoding="utf-8")
+    weigh = EntryWeights(formula, words.document_frequencies, words.lengths, np.float32)
+    starts = words.starts
+    texts, weights = (
+        np.lib.format.open_memmap(folder / name, "w+", dtype, (int(starts[-1]),))
+        for name, dtype in ((_TEXTS, np.int32), (_WEIGHTS, np.float32))
+    )
+    for places, entry_words, entry_texts, counts in words.entries(parts):
+        texts[places] = entry_texts
+        weights[places] = weigh(entry_words, counts, entry_texts)
+    texts.flush()
+    weights.flush()
+    np.save(folder / _STARTS, starts)
+    if weigh.constants is not None:
+        np.save(folder / _CONSTANTS, weigh.constants)
+    (folder / _VOCABULARY).write_text(json.dumps(words.vocabulary, ensure_ascii=False), encoding="utf-8")
     parameters = {
         "k1": formula.k1,
         "b": formula.b,
@@ -216,7 +246,7 @@ def save_bm25(folder: Path, counts: WordCounts, formula: Bm25Formula) -> None:
         "idf_method": formula.method,
         "dtype": "float32",
         "int_dtype": "int32",
-        "num_docs": len(counts.lengths),
+        "num_docs": len(words.lengths),
         "version": _FORMAT_VERSION,
         "backend": "numpy",
     }
@@ -231,7 +261,7 @@ def load_bm25(folder: Path, size: int) -> Bm25Index:
     try:
         vocabulary = json.loads((folder / _VOCABULARY).read_text("utf-8"))
         # plain views of the mapped files: a slice of an np.memmap costs several times as much
-        arrays = [np.asarray(np.load(folder / name, mmap_mode="r")) for name in _ARRAYS]
+        arrays = [np.asarray(np.load(folder / name, mmap_mode="r")) for name in (_TEXTS, _WEIGHTS, _STARTS)]
         return Bm25Index(vocabulary, Postings(*arrays), size)
     except (OSError, ValueError, TypeError, EOFError) as exc:
         raise damaged(folder, exc) from exc

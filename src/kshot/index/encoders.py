@@ -30,6 +30,8 @@ MINILM_WINDOW = 128
 """all-MiniLM-L6-v2 accepts 256 tokens but was trained on texts cut at 128 (its model card): it reads those best."""
 BATCHES_AT_ONCE = 32
 """Batches handed to a model at a time: it sorts what it is given by length, so that little is padded."""
+SHARD_PASSAGES, SHARD_CHARACTERS = 512, 1 << 18
+"""What is encoded as one shard: a minute or so on a CPU, which is what an interrupted build loses."""
 
 _PROMPT_NAMES: dict[Side, tuple[str, ...]] = {"query": ("query",), "passage": ("document", "passage", "corpus")}
 _FIRST_WITH_COLBERT = 6
@@ -52,6 +54,10 @@ class SentenceEncoder:
 
     def __init__(self, folder: Path, device: str | None) -> None:
         self.folder, self._device = folder, device
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the model is, not the model."""
+        return sentence_encoder, (self.folder, self._device)
 
     @cached_property
     def model(self) -> Any:
@@ -143,6 +149,10 @@ class ColBERT:
         self._native = int(version("sentence-transformers").split(".")[0]) >= _FIRST_WITH_COLBERT
         if not self._native:
             require("searching with a ColBERT model", "pylate")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the model is, not the model."""
+        return ColBERT, (self.folder, self._device)
 
     @cached_property
     def model(self) -> Any:

@@ -36,7 +36,12 @@ class WordCounts(NamedTuple):
     @property
     def average_length(self) -> float:
         """The mean number of words in a text."""
-        return float(self.lengths.sum() / max(len(self.lengths), 1))
+        return average_length(self.lengths)
+
+
+def average_length(lengths: Ints) -> float:
+    """Return the mean number of words in a text."""
+    return float(lengths.sum() / max(len(lengths), 1))
 
 
 class Postings(NamedTuple):

@@ -7,17 +7,18 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from kshot.core.cache_folder import cache_folder
 from kshot.core.durable import disk_hint, sync_folder
 from kshot.core.errors import BackendError, RunError
+from kshot.core.executing import Executor, InlineExecutor, ShardedIndex
 from kshot.core.kill_points import reach
 from kshot.core.protocols import ProgressCallback
-from kshot.core.work_folders import locked_folder, remove_leftovers, sync_all
+from kshot.core.work_folders import locked_folder, remove_leftovers, resumable_folder, sync_all
 
 KEY_FILE, MANIFEST_FILE = "key.json", "files.json"
 _UNWRITABLE = (
@@ -25,6 +26,10 @@ _UNWRITABLE = (
     *(errno.EMFILE, errno.ENFILE, None),  # None: numpy says only how much it could not write
 )
 _READ_BYTES = 1 << 22
+_SHARDS = ".shards"
+"""Ends the name of a folder with finished shards."""
+_SHARDS_SECONDS = 7 * 24 * 3600.0
+"""After so long without a new shard nobody is expected to go on with a build, and another one removes its shards."""
 
 
 def no_progress(label: str, done: int, total: int) -> None:
@@ -40,13 +45,17 @@ class Store:
     """Index folders by content. A folder gets its name only when it is complete: it is built elsewhere and moved.
 
     What a killed process leaves, the next one that builds removes. Two processes may build the same index; the first to
-    finish gives it its name. A folder whose files have changed is built anew.
+    finish gives it its name. A folder whose files have changed is built anew. An index that is built in shards goes on
+    where an interrupted build of it was.
     """
 
-    def __init__(self, root: Path | None = None, progress: ProgressCallback = no_progress) -> None:
-        """Take the folder of all indexes (default: in the user's cache) and a callback for progress."""
+    def __init__(
+        self, root: Path | None = None, progress: ProgressCallback = no_progress, executor: Executor | None = None
+    ) -> None:
+        """Take the folder of all indexes (default: in the user's cache), a callback for progress, and who builds."""
         self.root = root or default_root()
         self._progress = progress
+        self._executor = executor or InlineExecutor()
 
     def progress(self, label: str, done: int, total: int, /) -> None:
         """Report how far an index has come."""
@@ -56,16 +65,15 @@ class Store:
 
     def built(self, kind: str, key: Mapping[str, Any], build: Callable[[Path], None]) -> Path:
         """Return the folder for this key; if there is none yet, ``build`` is called with an empty folder to fill."""
-        text = json.dumps(key, sort_keys=True, ensure_ascii=False)
-        name = f"{kind}-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
-        final = self.root / name
+        text = _key_text(key)
+        final = self._final(kind, text)
         if _is_complete(final):
             return final
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
+        with self._writing():
             remove_leftovers(self.root, ".*-*.*")
+            remove_leftovers(self.root, f"*{_SHARDS}", unused_seconds=_SHARDS_SECONDS)
             _remove_damaged(final)
-            with locked_folder(self.root, name) as fresh:
+            with locked_folder(self.root, final.name) as fresh:
                 reach("index.opened")
                 build(fresh)
                 reach("index.built")
@@ -74,6 +82,35 @@ class Store:
                 reach("index.complete")
                 _publish(fresh, final)
                 reach("index.published")
+        return final
+
+    def sharded(self, kind: str, key: Mapping[str, Any], index: ShardedIndex) -> Path:
+        """Return the folder for this key; if there is none yet, its shards are done and joined.
+
+        Finished shards are kept in a folder beside it until the index has its name.
+        """
+        final = self._final(kind, _key_text(key))
+        if _is_complete(final):
+            return final
+        from kshot.index.shards import finished_parts  # it needs numpy
+
+        with self._writing(), resumable_folder(self.root, f"{final.name}{_SHARDS}") as kept:
+            return self.built(
+                kind,
+                key,
+                lambda folder: index.join(folder, finished_parts(index, kept, self._executor, self.progress)),
+            )
+
+    def _final(self, kind: str, text: str) -> Path:
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        return self.root / f"{kind}-{digest}"
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Make the folder of all indexes; what cannot be written there is one clear error."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            yield
         except OSError as exc:
             ours = str(exc.filename or self.root).startswith(str(self.root))
             if (ours and exc.errno in _UNWRITABLE) or not self.root.is_dir():
@@ -83,7 +120,10 @@ class Store:
                     hint=disk_hint(exc, "set KSHOT_CACHE"),
                 ) from exc
             raise
-        return final
+
+
+def _key_text(key: Mapping[str, Any]) -> str:
+    return json.dumps(key, sort_keys=True, ensure_ascii=False)
 
 
 def unwritten(folder: Path, exc: Exception) -> RunError:

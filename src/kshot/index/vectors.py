@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, final
@@ -119,6 +120,19 @@ def open_vectors(folder: Path) -> Vectors:
         return Vectors(folder / "rows.npy", None if single else starts)
     except (OSError, ValueError, IndexError) as exc:  # a BadValue is a ValueError too
         raise damaged(folder, exc) from exc
+
+
+def write_vectors(folder: Path, parts: Iterable[Mapping[str, Array]]) -> None:
+    """Write what ``open_vectors`` opens: the ``rows`` of all parts; each passage has as many as ``counts`` says."""
+    counts = [np.zeros(0, dtype=np.int64)]
+    with ExitStack() as stack:
+        file: RowFile | None = None
+        for part in parts:
+            rows = part["rows"]
+            file = file or stack.enter_context(RowFile(folder / "rows.npy", rows.shape[1], rows.dtype.name))
+            file.add(rows)
+            counts.append(part["counts"])
+    np.save(folder / "starts.npy", np.concatenate(([0], np.cumsum(np.concatenate(counts)))))
 
 
 @final

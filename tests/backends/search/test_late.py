@@ -169,7 +169,7 @@ def test_idf_is_not_in_the_files_and_the_model_is_loaded_late(plain, tmp_path, m
     reports = []
     store = Store(tmp_path, lambda *args: reports.append(args))
     Late(str(plain)).open(corpus(TEXTS), store)
-    assert reports[-1] == (f"late:{plain}: encoding", len(TEXTS), len(TEXTS))
+    assert reports[-1] == (f"late:{plain}: encoding, shards", 1, 1)
     monkeypatch.setattr(encoders, "load_model", lambda *args: pytest.fail("loaded"))
     unweighted = Late(str(plain), idf=False)
     unweighted.open(corpus(TEXTS), store)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, get_args
 
@@ -11,12 +11,14 @@ from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
 from kshot.core.protocols import IndexStore
 from kshot.index.bm25 import Bm25Formula, Bm25Method, load_bm25, save_bm25
-from kshot.index.postings import count_words
 from kshot.index.ranking import Found
+from kshot.index.shards import Part, TextShards, shard_ranges
+from kshot.index.word_parts import CountWords
 from kshot.index.words import Words
 
 METHODS: tuple[Bm25Method, ...] = tuple(method for method in get_args(Bm25Method) if method != "okapi")
 _PROGRESS_PASSAGES = 10_000
+_SHARD_PASSAGES, _SHARD_CHARACTERS = 1 << 13, 1 << 22
 
 
 class Bm25(IndexSearchEngine):
@@ -51,11 +53,14 @@ class Bm25(IndexSearchEngine):
     def open(self, corpus: Corpus, store: IndexStore) -> Index:
         """Compute the weights of all words in the corpus, or map the files that hold them."""
 
-        def build(folder: Path) -> None:
-            save_bm25(folder, count_words(read_texts(corpus, self.words, store, "bm25 index")), self.formula)
+        def join(folder: Path, parts: Iterable[Part]) -> None:
+            save_bm25(folder, parts, self.formula)
 
         key = {"engine": self.fingerprint, "version": 1, "corpus": corpus.digest}
-        return WordSearch(load_bm25(store.built("bm25", key, build), len(corpus)), self.words)
+        work = CountWords(self.words.stem, self.words.stopwords)
+        shards = shard_ranges(corpus, _SHARD_PASSAGES, _SHARD_CHARACTERS)
+        index = TextShards("bm25 index, shards", work, corpus, shards, join)
+        return WordSearch(load_bm25(store.sharded("bm25", key, index), len(corpus)), self.words)
 
 
 def read_texts(corpus: Corpus, read: Callable[[str], Any], store: IndexStore, label: str) -> Iterator[Any]:

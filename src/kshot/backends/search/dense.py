@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from kshot.index import encoders
 from kshot.index.arrays import Array
 from kshot.index.model_folders import MINILM, find_model, model_digest, require_kind
 from kshot.index.ranking import Found
-from kshot.index.vectors import RowFile, open_vectors
+from kshot.index.shards import Part, TextShards, shard_ranges
+from kshot.index.vectors import open_vectors, write_vectors
 from kshot.index.windows import check_window_options, cut, tokenised, window_room, window_stride
 
 _FORMAT = 1
@@ -73,21 +76,12 @@ class Dense(IndexSearchEngine):
             "prompt": self._prompts[1],
             "corpus": corpus.digest,
         }
-        folder = store.built("dense", key, lambda fresh: self._build(corpus, store, fresh))
-        return _DenseIndex(self, folder)
-
-    def _build(self, corpus: Corpus, store: IndexStore, folder: Path) -> None:
-        encoder, texts = self._encoder, [replace_surrogates(passage.text) for passage in corpus]
-        prompt = encoder.prompt("passage", self._prompts[1])
-        size = window_room(self._window, encoder.max_tokens, encoder.extra_tokens(prompt), self._model)
-        found = cut(encoder.tokenizer, texts, size, window_stride(self._stride, size, (size + 1) // 2))
-        with RowFile(folder / "rows.npy", encoder.vectors(["a"], "passage", prompt, 1).shape[1]) as file:
-            for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self._batch_size):
-                rows = encoder.vectors(pieces, "passage", prompt, self._batch_size)
-                rows[found.tokens[part] == 0] = 0
-                file.add(rows)
-                store.progress(f"{self.name}: encoding", part.start + len(pieces), len(found.owners))
-        np.save(folder / "starts.npy", found.starts)
+        work = _EncodePassages(
+            self._encoder, self._model, self._window, self._stride, self._prompts[1], self._batch_size
+        )
+        shards = shard_ranges(corpus, encoders.SHARD_PASSAGES, encoders.SHARD_CHARACTERS)
+        index = TextShards(f"{self.name}: encoding, shards", work, corpus, shards, write_vectors)
+        return _DenseIndex(self, store.sharded("dense", key, index))
 
     def encode_queries(self, queries: Sequence[str]) -> Array:
         """Return the vectors of queries."""
@@ -96,6 +90,37 @@ class Dense(IndexSearchEngine):
         rows = encoder.vectors(queries, "query", prompt, self._batch_size)
         rows[[not len(tokens.ids) for _, tokens in tokenised(encoder.tokenizer, queries)]] = 0
         return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _EncodePassages:
+    """Turns texts into the vectors of their windows."""
+
+    encoder: encoders.SentenceEncoder
+    model: str
+    window: int | None
+    stride: int | None
+    prompt: str | None
+    batch_size: int
+
+    def open(self) -> Callable[[Sequence[str]], Part]:
+        """Load the model."""
+        encoder = self.encoder
+        prompt = encoder.prompt("passage", self.prompt)
+        size = window_room(self.window, encoder.max_tokens, encoder.extra_tokens(prompt), self.model)
+        return partial(self._encoded, prompt, size, window_stride(self.stride, size, (size + 1) // 2))
+
+    def _encoded(self, prompt: str, size: int, stride: int, given: Sequence[str]) -> Part:
+        """Return the vectors of all windows, and how many windows each text has."""
+        encoder, texts = self.encoder, [replace_surrogates(text) for text in given]
+        found = cut(encoder.tokenizer, texts, size, stride)
+        groups = []
+        for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self.batch_size):
+            rows = encoder.vectors(pieces, "passage", prompt, self.batch_size)
+            rows[found.tokens[part] == 0] = 0
+            groups.append(rows)
+        groups = groups or [encoder.vectors(["a"], "passage", prompt, 1)[:0]]  # no text has no width
+        return {"rows": np.concatenate(groups), "counts": np.diff(found.starts)}
 
 
 class _DenseIndex:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -17,7 +19,8 @@ from kshot.index import encoders
 from kshot.index.arrays import Array
 from kshot.index.model_folders import MINILM, find_model, model_digest, require_kind
 from kshot.index.ranking import Found
-from kshot.index.vectors import RowFile, TopK, open_vectors
+from kshot.index.shards import Part, TextShards, shard_ranges
+from kshot.index.vectors import TopK, open_vectors, write_vectors
 from kshot.index.windows import check_window_options, cut, window_room, window_stride
 
 Precision = Literal["float16", "float32"]
@@ -97,27 +100,49 @@ class Late(IndexSearchEngine):
     def open(self, corpus: Corpus, store: IndexStore, /) -> _LateIndex:
         """Encode the corpus, or open its vectors; the model is loaded only to encode, and for the first query."""
         key = self._key | {"corpus": corpus.digest}
-        folder = store.built("late", key, lambda fresh: self._build(corpus, store, fresh))
-        return _LateIndex(self._coder, folder, idf=self._idf)
+        window, stride, precision = (self._key[name] for name in ("window", "stride", "precision"))
+        work = _EncodeTokens(self._coder, self._model, window, stride, precision, self._batch_size)
+        shards = shard_ranges(corpus, encoders.SHARD_PASSAGES, encoders.SHARD_CHARACTERS)
+        index = TextShards(f"{self.name}: encoding, shards", work, corpus, shards, _join)
+        return _LateIndex(self._coder, store.sharded("late", key, index), idf=self._idf)
 
-    def _build(self, corpus: Corpus, store: IndexStore, folder: Path) -> None:
-        coder, texts = self._coder, [replace_surrogates(passage.text) for passage in corpus]
-        size = window_room(self._key["window"], coder.max_tokens, coder.extra_tokens, self._model)
-        stride = window_stride(self._key["stride"], size, size - size // 4)
+
+@dataclass(frozen=True, slots=True)
+class _EncodeTokens:
+    """Turns texts into the vectors of their tokens."""
+
+    coder: _ColBERTCoder | _HiddenStateCoder
+    model: str
+    window: int | None
+    stride: int | None
+    precision: Precision
+    batch_size: int
+
+    def open(self) -> Callable[[Sequence[str]], Part]:
+        """Load the model."""
+        size = window_room(self.window, self.coder.max_tokens, self.coder.extra_tokens, self.model)
+        return partial(self._encoded, size, window_stride(self.stride, size, size - size // 4))
+
+    def _encoded(self, size: int, stride: int, given: Sequence[str]) -> Part:
+        """Return the vectors of all tokens, how many each text has, and in how many texts each token occurs."""
+        coder, texts = self.coder, [replace_surrogates(text) for text in given]
         found = cut(coder.tokenizer, texts, size, stride)
-        lengths = np.zeros(len(texts), dtype=np.int64)
-        with RowFile(folder / "rows.npy", coder.passages(["a"])[0].shape[1], self._key["precision"]) as file:
-            for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self._batch_size):
-                groups = [
-                    rows if tokens and len(rows) else np.zeros((1, rows.shape[1]), dtype=np.float32)
-                    for rows, tokens in zip(coder.passages(pieces), found.tokens[part], strict=True)
-                ]
-                np.add.at(lengths, found.owners[part], [len(rows) for rows in groups])
-                for rows in groups:
-                    file.add(rows)
-                store.progress(f"{self.name}: encoding", part.start + len(pieces), len(found.owners))
-        np.save(folder / "starts.npy", np.concatenate(([0], np.cumsum(lengths))))
-        np.save(folder / "frequencies.npy", found.frequencies)
+        counts = np.zeros(len(texts), dtype=np.int64)
+        groups: list[Array] = []
+        for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self.batch_size):
+            own = [
+                rows if tokens and len(rows) else np.zeros((1, rows.shape[1]), dtype=np.float32)
+                for rows, tokens in zip(coder.passages(pieces), found.tokens[part], strict=True)
+            ]
+            np.add.at(counts, found.owners[part], [len(rows) for rows in own])
+            groups += (rows.astype(self.precision) for rows in own)
+        groups = groups or [coder.passages(["a"])[0][:0].astype(self.precision)]  # no text has no width
+        return {"rows": np.concatenate(groups), "counts": counts, "frequencies": found.frequencies}
+
+
+def _join(folder: Path, parts: Iterable[Part]) -> None:
+    write_vectors(folder, parts)
+    np.save(folder / "frequencies.npy", sum(part["frequencies"] for part in parts))
 
 
 class _EncodedQuery(NamedTuple):
