@@ -41,8 +41,11 @@ class BatchStore(Protocol):
 class BatchQueue(Protocol):
     """The batches of one model."""
 
-    def open(self, store: BatchStore) -> Mapping[str, Failed]:
-        """Collect what has been answered since; return the requests, by key, that failed for good in this run."""
+    def open(self, store: BatchStore, role: str) -> Mapping[str, Failed]:
+        """Collect what has been answered since; return the requests, by key, that failed for good in this run.
+
+        A model and its judge may be the same one: each role has batches of its own.
+        """
         ...
 
     def submit(self) -> None:

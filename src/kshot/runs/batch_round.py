@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kshot.core.budget import LimitReached
@@ -22,7 +22,7 @@ class BatchRound:
     def __init__(self, folder: RunFolder | None) -> None:
         """Take the run folder, which keeps the state of the batches."""
         self._folder = folder
-        self._opened: dict[str, BatchQueue] = {}
+        self._opened: dict[int, BatchQueue] = {}  # by their id
         self.postponed = False
         """Whether a task of this call waits for a batch."""
 
@@ -31,16 +31,16 @@ class BatchRound:
         """How many samples are live at one time: a batch holds those of a whole task."""
         return _ALL_SAMPLES if self._opened else WINDOW_SAMPLES
 
-    def open(self, models: Iterable[Model]) -> None:
-        """Collect what the batches of these models have brought."""
-        for model in models:
-            batches = model.abilities.batches if isinstance(model, LanguageModel) else None
-            if batches is None or model.fingerprint in self._opened:
+    def open(self, models: Mapping[str, Model]) -> None:
+        """Collect what the batches of these models, given by role, have brought."""
+        for role, model in models.items():
+            batches = _batches_of(model)
+            if batches is None or id(batches) in self._opened:
                 continue
             if self._folder is None:
                 raise UsageError("--batch-api needs a run folder: a later call collects the answers", hint="Give out.")
-            self._folder.failures |= batches.open(BatchFile(self._folder))
-            self._opened[model.fingerprint] = batches
+            self._folder.failures |= batches.open(BatchFile(self._folder), role)
+            self._opened[id(batches)] = batches
 
     @contextmanager
     def postponing(self) -> Iterator[None]:
@@ -56,7 +56,8 @@ class BatchRound:
     def submit(self, models: Iterable[Model]) -> None:
         """Submit what these models were asked and have not answered."""
         for model in models:
-            if (batches := self._opened.get(model.fingerprint)) is not None:
+            batches = _batches_of(model)
+            if batches is not None:
                 batches.submit()
 
     def end(self) -> None:
@@ -70,3 +71,7 @@ class BatchRound:
             )
         for batches in self._opened.values():
             batches.done()
+
+
+def _batches_of(model: Model) -> BatchQueue | None:
+    return model.abilities.batches if isinstance(model, LanguageModel) else None

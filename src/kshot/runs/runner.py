@@ -363,14 +363,14 @@ class Run:
         evaluated = models.get("model")
         self._meter.follow_workers(evaluated.abilities.activity if isinstance(evaluated, LanguageModel) else None)
         if self._folder is None:
-            self._batches.open(models.values())
+            self._batches.open(models)
             return
         for role, model in models.items():
             searches = isinstance(model, LanguageModel) and Search in model.answers
             self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model), searches=searches)
         more = {} if self._split is None else {"planned_samples": self._split.samples}
         self._folder.write_spec(options=self._settings.recorded(), versions=versions(), **more)
-        self._batches.open(models.values())
+        self._batches.open(models)
 
 
 def _is_server(model: Model) -> bool:

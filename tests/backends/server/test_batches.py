@@ -118,6 +118,27 @@ def test_turns_judges_and_several_datasets_go_on_in_rounds(server, model):
     assert len(first["lines"]) == 10  # of all datasets: the two of cities ask the same
 
 
+def test_a_model_that_judges_itself_and_has_options_of_its_own(server):
+    runs = Runs(server, "openai:judge,rpm=6000", ["data.py:Judged"], judge="openai:judge")
+    runs.plain()
+    assert runs.to_the_end() == 2
+    assert same_files("run", "plain")
+    assert max(Counter(server.submitted).values()) == 1
+
+
+def test_shards_submit_batches_of_their_own(server):
+    runs = Runs(server, datasets=["data.py:Talks"], judge="openai:judge")
+    runs.plain()
+    folders = [f"shard {number}" for number in (1, 2)]
+    for _ in range(4):
+        assert [runs.call(out, shard=f"{out[-1]}/2") for out in folders] == [None, None]
+        server.end()
+    assert all(runs.call(out, shard=f"{out[-1]}/2") is not None for out in folders)
+    kshot.merge(folders, "merged")
+    assert same_files("merged", "plain")
+    assert max(Counter(server.submitted).values()) == 1
+
+
 def test_texts_and_conversations_go_to_their_own_paths(server):
     runs = Runs(server, model_type="base")
     runs.plain()
@@ -362,9 +383,9 @@ def test_a_damaged_state_is_named(server):
     runs = Runs(server)
     runs.call()
     for text in ("{", '{"%s": {"batches": [7]}}'):
-        fingerprint = next(iter(json.loads(Path("run/spec.json").read_text())["models"]))["fingerprint"]
+        label = next(iter(json.loads(Path("run/batches.json").read_text())))
         shutil.copytree("run", "copy", dirs_exist_ok=True)
-        Path("copy/batches.json").write_text(text.replace("%s", fingerprint))
+        Path("copy/batches.json").write_text(text.replace("%s", label))
         with pytest.raises(KshotError, match=r"batches\.json"):
             runs.call("copy")
 

@@ -82,6 +82,7 @@ class Batches:
         """Take the model, the API of its provider, and the connection."""
         self._model, self._api, self._http = model, api, http
         self._store: BatchStore | None = None
+        self._label = ""
         self._batches: list[_Batch] = []
         self._tries: dict[str, int] = {}
         self._failed: dict[str, Failed] = {}
@@ -96,9 +97,9 @@ class Batches:
 
     # ---- collecting ----
 
-    def open(self, store: BatchStore) -> Mapping[str, Failed]:
+    def open(self, store: BatchStore, role: str) -> Mapping[str, Failed]:
         """Read the state, ask how far each batch is, and fetch the results of those that have ended."""
-        self._store = store
+        self._store, self._label = store, f"{role} {self._model.fingerprint}"
         self._read_state(store.read())
         for batch in [each for each in self._batches if not each.collected]:
             if batch.id is None and (found := self._find(batch)) is not None:
@@ -259,7 +260,7 @@ class Batches:
             raise RunError("kshot did not write this batches.json", hint="Delete it, or the run folder.") from exc
 
     def _take(self, state: Mapping[str, Any]) -> None:
-        own = state.get(self._model.fingerprint)
+        own = state.get(self._label)
         own = own if isinstance(own, dict) else {}
         for each in own.get("batches") or ():
             keys, noted = each.get("keys"), each.get("noted")
@@ -281,4 +282,4 @@ class Batches:
             "failed": {mark: [each.kind, each.message] for mark, each in self._failed.items()},
             "changes": self._model.changes(None),
         }
-        self._store.write({**self._store.read(), self._model.fingerprint: own})
+        self._store.write({**self._store.read(), self._label: own})
