@@ -2,6 +2,8 @@
 
     python benchmarks/gpu.py              # a random Llama of 8 B shape in bfloat16, on CUDA
     python benchmarks/gpu.py --small      # a small one, anywhere
+    python benchmarks/gpu.py --shapes "MMLU, letters" "MMLU, option texts"        # all of MMLU's shape: minutes
+    python benchmarks/gpu.py --small --questions 114 --shapes "MMLU, letters"     # two questions a subject
 
 kshot runs as its users run it: ``kshot.evaluate`` on a dataset class, with tokenising, journal and result files. The
 model is made in memory, and loading counts for neither side. Plain batches are measured on a few questions and scaled
@@ -21,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
-from workloads import SHAPES, Shape, requests, tokenizer  # noqa: E402
+from workloads import MMLU, SHAPES, Shape, requests, subject_of, tokenizer  # noqa: E402
 
 MAIN = Shape("1,500-token prefix", 2000, 1500, (60, 60), 4, (8, 8))
 TAIL = ("no prefix", "no prefix, one token", "short, all alike", "fifty options", "20 to 4,000 tokens")
@@ -34,8 +36,9 @@ class Given(MultipleChoiceDataset):
     instruction = "{{question}}"
     evaluation_set = "test"
 
-    def load_raw_dataset(self, dataset_path, *rest):
-        self.evaluation_data = [json.loads(line) for line in Path(dataset_path).read_text().splitlines()]
+    def load_raw_dataset(self, dataset_path, subset_name, *rest):
+        file = Path(dataset_path) / f"{subset_name}.jsonl"
+        self.evaluation_data = [json.loads(line) for line in file.read_text().splitlines()]
 
     def format_instance(self, row):
         return {"question": row["question"], "options": row["options"], "target_idx": 0}
@@ -104,7 +107,19 @@ def time_of(device: str, work) -> float:
     return time.perf_counter() - began
 
 
-def kshot_run(model, folder: Path, questions, device: str, *, deterministic: bool) -> dict:
+def write_subjects(shape: Shape, questions, place: Path) -> list[str]:
+    """Write the dataset class and the questions, a file for each subject; return the names of the datasets."""
+    (place / "given.py").write_text(DATASET)
+    rows: dict[str, list[str]] = {}
+    for index, (question, options) in enumerate(questions):
+        subject = f"s{subject_of(shape, index, len(questions))}"
+        rows.setdefault(subject, []).append(json.dumps({"question": question, "options": options}) + "\n")
+    for subject, lines in rows.items():
+        (place / f"{subject}.jsonl").write_text("".join(lines))
+    return [f"{place}/given.py:Given:{subject}" for subject in rows]
+
+
+def kshot_run(model, folder: Path, shape: Shape, questions, device: str, *, deterministic: bool) -> dict:
     """Run kshot.evaluate on the questions; only the loading of weights is replaced, by the model in memory."""
     import kshot
     from kshot.backends.hf import loading
@@ -121,17 +136,17 @@ def kshot_run(model, folder: Path, questions, device: str, *, deterministic: boo
     Transformers.close = count_and_close
     try:
         with tempfile.TemporaryDirectory() as place:
-            data = Path(place) / "questions.jsonl"
-            data.write_text("".join(json.dumps({"question": q, "options": o}) + "\n" for q, o in questions))
-            (Path(place) / "given.py").write_text(DATASET)
-            options = {"dataset_path": str(data), "device": device, "ranking_type": "ppl_no_option"}
+            datasets = write_subjects(shape, questions, Path(place))
+            options = {"dataset_path": place, "device": device, "ranking_type": "ppl_no_option"}
             options |= {"deterministic": True} if deterministic else {}
             # A few questions first, as for the plain batches: libraries load their kernels once.
-            kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", limit=48, **options)
+            kshot.evaluate(f"hf:{folder}", datasets[0], limit=48, **options)
             seconds = time_of(
-                device,
-                lambda: kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", out=Path(place) / "run", **options),
+                device, lambda: kshot.evaluate(f"hf:{folder}", datasets, out=Path(place) / "run", **options)
             )
+            scored = len((Path(place) / "run" / "samples.jsonl").read_text().splitlines())
+            if scored != len(questions):
+                raise SystemExit(f"{scored} of {len(questions)} questions have a score")
     finally:
         Transformers.close = close
     last = counts[-1]
@@ -219,6 +234,8 @@ def flops(model, tokens: int, context: float) -> float:
 
 def question_count(shape: Shape, given: argparse.Namespace) -> int:
     """Return how many questions of a shape are asked."""
+    if shape in MMLU:
+        return given.questions or (2 * shape.subjects if given.small else shape.questions)
     if shape is MAIN:
         return given.questions or (12 if given.small else MAIN.questions)
     return max(int(shape.questions * given.tail * (0.01 if given.small else 4)), 2)
@@ -228,10 +245,11 @@ def measure(shape: Shape, model, folder: Path, given: argparse.Namespace, rate: 
     """Measure one shape on both sides, and print its line of the table."""
     device = model.device.type
     questions = requests(shape, count=question_count(shape, given))
-    ours = kshot_run(model, folder, questions, device, deterministic=given.deterministic)
+    ours = kshot_run(model, folder, shape, questions, device, deterministic=given.deterministic)
     plain, size = best_plain(model, questions, device, (4,) if given.small else (32, 64, 128, 256, 512))
-    lengths = [word_count(prompt) - shape.prefix for prompt, _ in questions]
-    context = shape.prefix + sum(length**2 for length in lengths) / sum(lengths) / 2
+    prefix = (shape.prefix + (shape.longest_prefix or shape.prefix)) / 2
+    lengths = [max(word_count(prompt) - prefix, 1) for prompt, _ in questions]
+    context = prefix + sum(length**2 for length in lengths) / sum(lengths) / 2
     reached = flops(model, ours["computed"], context) / ours["seconds"] / 1e12
     row = {"shape": shape.name, "questions": len(questions), **ours, "plain": plain, "plain_size": size}
     row |= {"faster": plain / ours["seconds"], "tflops": reached, "share": reached / rate}
@@ -245,13 +263,15 @@ def measure(shape: Shape, model, folder: Path, given: argparse.Namespace, rate: 
 
 
 def main() -> None:
-    """Measure the main shape and the long tail."""
+    """Measure the main shape, the long tail, and all of MMLU's shape."""
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="a small model, few questions")
-    parser.add_argument("--questions", type=int, help="questions of the main shape")
-    parser.add_argument("--tail", type=float, default=1.0, help="share of the long tail's questions; 0 leaves it out")
+    parser.add_argument("--questions", type=int, help="questions of the main shape and of MMLU's")
+    parser.add_argument(
+        "--tail", type=float, default=1.0, help="share of the long tail's questions; 0 leaves it and MMLU out"
+    )
     parser.add_argument("--shapes", nargs="*", help="these shapes only")
     parser.add_argument("--deterministic", action="store_true", help="kshot computes each request by itself")
     parser.add_argument("--json", type=Path)
@@ -264,7 +284,7 @@ def main() -> None:
             f"{device}, {model.dtype}, {model.num_parameters() / 1e9:.2f} B weights, matmul {rate:.3g} TFLOP/s",
             flush=True,
         )
-        shapes = [MAIN, *(SHAPES[name] for name in TAIL if given.tail > 0)]
+        shapes = [MAIN, *(SHAPES[name] for name in TAIL if given.tail > 0), *(MMLU if given.tail > 0 else ())]
         if given.shapes:
             shapes = [shape for shape in shapes if shape.name in given.shapes]
         rows = [measure(shape, model, Path(place), given, rate) for shape in shapes]

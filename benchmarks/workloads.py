@@ -12,7 +12,11 @@ VOCABULARY_WORDS = 8000
 
 @dataclass(frozen=True)
 class Shape:
-    """One kind of work: a shared prefix, questions and options, each of this many tokens (low, high)."""
+    """One kind of work: a shared prefix, questions and options, each of this many tokens (low, high).
+
+    ``subjects``: the questions are divided among so many subjects, each with a prefix of its own, ``prefix`` to
+    ``longest_prefix`` tokens long.
+    """
 
     name: str
     questions: int
@@ -21,6 +25,8 @@ class Shape:
     options: int
     option: tuple[int, int]
     letters: bool = False
+    subjects: int = 1
+    longest_prefix: int = 0
 
 
 SHAPES = {
@@ -38,6 +44,18 @@ SHAPES = {
 }
 
 
+MMLU = (
+    Shape("MMLU, letters", 14042, 400, (60, 130), 4, (1, 1), letters=True, subjects=57, longest_prefix=800),
+    Shape("MMLU, option texts", 14042, 400, (60, 130), 4, (4, 12), subjects=57, longest_prefix=800),
+)
+"""All of MMLU with five examples: 57 subjects, one after the other."""
+
+
+def subject_of(shape: Shape, index: int, count: int) -> int:
+    """Return the subject of a question: those of a subject are next to each other."""
+    return index * shape.subjects // count
+
+
 def requests(shape: Shape, seed: int = 0, count: int | None = None) -> list[tuple[str, list[str]]]:
     """Return prompts with their options. Words are drawn at random, so only the shape's prefix is shared."""
     rng = random.Random(seed)
@@ -45,9 +63,12 @@ def requests(shape: Shape, seed: int = 0, count: int | None = None) -> list[tupl
     def words(number: int) -> str:
         return " ".join(f"w{rng.randrange(VOCABULARY_WORDS)}" for _ in range(number))
 
-    prefix = words(shape.prefix)
+    longest = shape.longest_prefix or shape.prefix
+    prefixes = [words(rng.randint(shape.prefix, longest)) for _ in range(shape.subjects)]
     made = []
-    for index in range(count or shape.questions):
+    total = count or shape.questions
+    for index in range(total):
+        prefix = prefixes[subject_of(shape, index, total)]
         low, high = shape.question
         # Wide ranges are spread evenly on a logarithmic scale: many short, few long.
         length = round(low * (high / low) ** rng.random()) if high > 10 * low else rng.randint(low, high)

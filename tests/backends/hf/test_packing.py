@@ -25,6 +25,7 @@ from kshot.backends.hf.trie import (  # noqa: E402
     TokenSequence,
     build_trie,
     common_prefix_length,
+    contains,
 )
 from kshot.core.errors import BackendError, UsageError  # noqa: E402
 from kshot.core.records import Generate, Generated, Loglik, Prompt  # noqa: E402
@@ -53,6 +54,15 @@ def prefixes(backend, requests) -> int:
 
 
 # ---- the trie ----
+
+
+def test_contains_is_isin_for_a_sorted_array():
+    rng = np.random.default_rng(1)
+    for size in (0, 1, 2, 50):
+        ordered = np.unique(rng.integers(0, 60, size).astype(np.uint64))
+        wanted = rng.integers(0, 62, 40).astype(np.uint64)
+        assert contains(ordered, wanted).tolist() == np.isin(wanted, ordered).tolist()
+    assert contains(np.array([1], np.int64), np.zeros(0, np.int64)).tolist() == []
 
 
 def test_a_trie_has_every_prefix_once_and_ends_tell_ancestors():

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,7 +195,16 @@ class NodeCounter:
     def count_new(self, hashes: NDArray[np.uint64]) -> int:
         """Return how many of these nodes are new. Once the table is full, nodes outside of it always count as new."""
         given = np.unique(hashes)
-        new = given[~np.isin(given, self._hashes, assume_unique=True)]
+        new = given[~contains(self._hashes, given)]
         if len(self._hashes) < _MAX_COUNTED_NODES:
-            self._hashes = np.concatenate([self._hashes, new])
+            # The table stays sorted. A stable sort merges two sorted runs in one pass.
+            self._hashes = np.sort(np.concatenate([self._hashes, new]), kind="stable")
         return len(new)
+
+
+def contains(ordered: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return for each value whether it is in a sorted array; ``numpy.isin`` would sort the array again."""
+    if not len(ordered):
+        return np.zeros(len(wanted), bool)
+    found: NDArray[np.bool_] = ordered[np.minimum(ordered.searchsorted(wanted), len(ordered) - 1)] == wanted
+    return found

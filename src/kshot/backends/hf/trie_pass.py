@@ -11,7 +11,7 @@ from kshot.backends.hf.alone import next_block_end
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.packing import KeyValues, PackedModel
 from kshot.backends.hf.tree_batches import make_tree_batch, max_rows
-from kshot.backends.hf.trie import Ints, Trie, is_near_duplicate
+from kshot.backends.hf.trie import Ints, Trie, contains, is_near_duplicate
 
 _LEFTOVER_FACTOR = 1.25
 """On a GPU, the last batch may be larger by this factor, so that no few rows are left over."""
@@ -59,7 +59,7 @@ class TriePass:
         found: dict[int, tuple[int, int, int]] = {}
         for which, whole in enumerate(self._trie.cached_nodes):
             # Keys and values are cached, logits are not: a path is used up to the first place with wanted logits.
-            path = whole[: int(np.append(np.isin(whole, self._wanted), True).argmax())]
+            path = whole[: int(np.append(contains(self._wanted, whole), True).argmax())]
             fresh = ~taken[path]
             taken[path] = True
             breaks = np.flatnonzero((np.diff(path) != 1) | (np.diff(fresh) != 0)) + 1
