@@ -261,6 +261,10 @@ class EvaluateOptions(TypedDict, total=False):
     gpus_per_worker: int | None
     """GPUs that each worker sees (default: 1 where there are GPUs)."""
 
+    ray: str | None
+    """Run the workers on a Ray cluster: the one at this address; without an address the one that Ray finds, else one
+    that is started on this machine."""
+
     base_url: str | list[str] | tuple[str, ...] | None
     """Address of the server, such as http://localhost:8000/v1; several serve the model side by side (repeatable)."""
 

@@ -57,6 +57,7 @@ PACKAGES: Mapping[str, Package] = {
     "wandb": Package("wandb", "wandb"),
     "mlflow-skinny": Package("mlflow", "mlflow"),
     "trackio": Package("trackio", "trackio"),
+    "ray": Package("ray", "ray"),
     "starlette": Package("starlette", "view"),
     "uvicorn": Package("uvicorn", "view"),
 }

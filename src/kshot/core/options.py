@@ -26,7 +26,7 @@ class OptionField:
     ``earlier_default``: what an unset value was called before the default became None; in identities it is unset, too.
     ``sweeps``: it may have several values, and each is evaluated. See ``Options.sweep``.
     ``first_counts``: of several values only the first is part of the identity, as if it were the only one.
-    ``numbers``: a text that may be given as a whole number too.
+    ``numbers``: a text that may be given as a whole number too. ``bare``: what its flag stands for without a value.
     """
 
     default: Any
@@ -47,6 +47,7 @@ class OptionField:
     sweeps: bool = False
     first_counts: bool = False
     numbers: bool = False
+    bare: str = ""
 
     def is_unset(self, value: Any) -> bool:
         """Whether a value is the default, or what the default was called earlier."""

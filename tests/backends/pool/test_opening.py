@@ -79,8 +79,8 @@ def test_each_worker_sees_gpus_of_its_own():
         found = devices.environments(count, gpus, each, deterministic=False)
         return [environment["CUDA_VISIBLE_DEVICES"] for environment in found]
 
-    assert devices.worker_count("auto", 8, 1) == 8
-    assert devices.worker_count("auto", 8, 2) == 4
+    assert devices.worker_count("auto", 8, 1, 99) == 8
+    assert devices.worker_count("auto", 8, 2, 99) == 4
     assert seen(4, ["0", "1", "2", "3"], 1) == ["0", "1", "2", "3"]
     assert seen(2, ["0", "1", "2", "3"], 2) == ["0,1", "2,3"]
     assert seen(4, ["0", "1"], 1) == ["0", "1", "0", "1"], "more workers than GPUs share them"
@@ -91,7 +91,7 @@ def test_each_worker_sees_gpus_of_its_own():
 def test_without_gpus_the_cores_are_divided(monkeypatch):
     monkeypatch.setattr(devices, "cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert devices.worker_count("auto", 0, 0) == 8
+    assert devices.worker_count("auto", 0, 0, 8) == 8
     assert [each["OMP_NUM_THREADS"] for each in devices.environments(3, [], 0, deterministic=False)] == ["2"] * 3
     assert devices.environments(3, [], 0, deterministic=True) == [{}] * 3, "its bits depend on the threads"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from kshot.backends.pool.contract import Event, Placed, Raised
-from kshot.backends.pool.worker import WorkerLoop
+from kshot.backends.pool.contract import Event, Placed
+from kshot.backends.pool.worker import WorkerLoop, packed_events
 
 _LENGTH = struct.Struct(">Q")
 _PR_SET_PDEATHSIG = 1
@@ -54,12 +54,8 @@ def main(parent: int) -> None:
 
 
 def _send(stream: IO[bytes], events: Sequence[Event]) -> None:
-    try:
-        body = pickle.dumps(events, pickle.HIGHEST_PROTOCOL)
-    except Exception as exc:  # noqa: BLE001 - a plug-in may answer with anything
-        body = pickle.dumps([Raised.of(exc, "an answer cannot leave its worker process")])
     with suppress(OSError):  # nobody reads it any more: the inbox sees the same
-        write_frame(stream, body)
+        write_frame(stream, packed_events(events))
 
 
 def _receive(stream: IO[bytes], loop: WorkerLoop) -> None:

@@ -11,12 +11,13 @@ The rules of a launcher:
   events begin again with ``Placed``. Nothing of the earlier life comes after that.
 - Results arrive in the order in which they were sent; what a worker had not sent when it died is lost.
 - ``report`` may be called from any thread. A launcher reports ``WaitsFor`` for a worker that has no place yet.
-- ``close`` leaves nothing behind: no process, no actor, no file. ``at_once``: also where a worker is computing.
+- ``close`` leaves nothing behind: no process, no actor, no file. The ``idle`` workers close their jobs first; the
+  others are ended at once, whatever they compute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -207,6 +208,6 @@ class Launcher(Protocol):
         """Send a message to a worker; it is lost if the worker is gone."""
         ...
 
-    def close(self, *, at_once: bool) -> None:
-        """End all workers; ``at_once``: without waiting for what they compute."""
+    def close(self, idle: Collection[int], /) -> None:
+        """End all workers; the ``idle`` ones close their jobs first."""
         ...

@@ -37,11 +37,11 @@ def uses_gpus(spec: str, options: Mapping[str, Any]) -> bool:
     return parsed.name != "embedded" and device in ("", "cuda")
 
 
-def worker_count(workers: str, gpus: int, gpus_each: int) -> int:
-    """Return the number of workers that an option names."""
+def worker_count(workers: str, gpus: int, gpus_each: int, cpus: int) -> int:
+    """Return the number of workers that an option names: ``auto`` is as many as find their GPUs, or a core each."""
     if workers != "auto":
         return int(workers)
-    return max(1, gpus // gpus_each) if gpus and gpus_each else cores()
+    return max(1, gpus // gpus_each) if gpus and gpus_each else max(1, cpus)
 
 
 def check_workers(workers: str) -> None:

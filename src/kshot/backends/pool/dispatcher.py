@@ -95,7 +95,7 @@ class Dispatcher:
         try:
             launcher.start(job, workers, self._report)
         except BaseException:
-            launcher.close(at_once=True)
+            launcher.close(())
             raise
 
     def _report(self, worker: int, events: Sequence[Event]) -> None:
@@ -159,7 +159,7 @@ class Dispatcher:
     def close(self) -> None:
         """End the workers; those that compute something are not waited for."""
         self.notify = lambda: None
-        self._launcher.close(at_once=self._error is not None or any(worker.sent for worker in self.workers))
+        self._launcher.close([worker.number for worker in self.workers if worker.is_open and not worker.sent])
 
     def reports(self) -> list[Any]:
         """Return the last report of each worker, those of earlier lives included."""

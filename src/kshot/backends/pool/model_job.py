@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kshot.backends.adapters import renamed
 from kshot.backends.making import open_model
 from kshot.backends.pool.contract import WorkQueue
 from kshot.backends.pool.travelling import PackedObject, TravellingFiles
 from kshot.core.errors import UsageError
 from kshot.core.protocols import LanguageModel, Model
 from kshot.core.records import Request, Response
+from kshot.core.specs import split_options
 from kshot.core.tickets import with_ticket
 from kshot.core.validation import responses_of
 
@@ -52,7 +54,11 @@ class SpecJob:
     def open(self) -> OpenModel:
         """Open the model in this process, under the name that the spec gives it elsewhere."""
         spec, options = self.files.placed(self.spec, self.options)
-        return OpenModel(open_model(spec, options))
+        model = open_model(spec, options)
+        placed, written = split_options(spec)[0], split_options(self.spec)[0]
+        if placed != written and model.name.startswith(placed):  # a function is named by its place
+            model = renamed(model, written + model.name.removeprefix(placed))
+        return OpenModel(model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.settings import PoolSettings
 from kshot.backends.pool.travelling import PackedObject, TravellingFiles
 from kshot.core.errors import UsageError
+from kshot.core.extras import require
 from kshot.core.options import flag
 from kshot.core.protocols import Model
 from kshot.core.specs import parse_spec
@@ -28,6 +29,8 @@ def check_pool(models: Sequence[str | Model], settings: PoolSettings) -> None:
             raise UsageError(f"{flag(name)} needs --workers", hint="Add --workers N.")
         return
     devices.check_workers(settings.workers)
+    if settings.ray is not None:
+        require("--ray", "ray")
     for model in models:
         if not isinstance(model, str):
             PackedObject.of(check_poolable(model))
@@ -49,7 +52,11 @@ def open_pool(
         on_gpus = devices.uses_gpus(given, options)
     else:
         job, on_gpus = ObjectJob(PackedObject.of(given)), True
-    launcher, count = _launcher(settings, on_gpus=on_gpus, deterministic=bool(options.get("deterministic")))
+    deterministic = bool(options.get("deterministic"))
+    if settings.ray is not None:
+        launcher, count = _on_ray(settings, on_gpus=on_gpus)
+    else:
+        launcher, count = _here(settings, on_gpus=on_gpus, deterministic=deterministic)
     dispatcher = Dispatcher(launcher, job, count, where=name, tell=tell)
     try:
         return PooledModel(dispatcher)
@@ -58,12 +65,24 @@ def open_pool(
         raise
 
 
-def _launcher(settings: PoolSettings, *, on_gpus: bool, deterministic: bool) -> tuple[Launcher, int]:
-    workers = settings.workers or "auto"
-    each = settings.gpus_per_worker
+def _here(settings: PoolSettings, *, on_gpus: bool, deterministic: bool) -> tuple[Launcher, int]:
+    """Return what starts processes on this machine, and how many."""
     gpus = devices.visible_gpus() if on_gpus else []
-    each = min(1, len(gpus)) if each is None else each
+    each = min(1, len(gpus)) if settings.gpus_per_worker is None else settings.gpus_per_worker
     if each > len(gpus):
         raise UsageError(f"each worker needs {each} GPUs, and this machine has {len(gpus)}")
-    count = devices.worker_count(workers, len(gpus), each)
+    count = devices.worker_count(settings.workers or "auto", len(gpus), each, devices.cores())
     return Processes(devices.environments(count, gpus, each, deterministic=deterministic)), count
+
+
+def _on_ray(settings: PoolSettings, *, on_gpus: bool) -> tuple[Launcher, int]:
+    """Return what starts actors on a cluster, and how many; machines with what they need may come later."""
+    from kshot.backends.pool.ray_cluster import RayActors
+
+    actors = RayActors(settings.ray or "auto")
+    resources = actors.resources()
+    gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 1))
+    each = settings.gpus_per_worker
+    each = (min(1, gpus) if on_gpus else 0) if each is None else each
+    actors.need(gpus=each)
+    return actors, devices.worker_count(settings.workers or "auto", gpus, each, cpus)

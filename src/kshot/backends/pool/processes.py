@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import IO, Any
@@ -54,14 +54,15 @@ class Processes:
         if (process := self._workers[worker]) is not None:
             process.outgoing.put(message)
 
-    def close(self, *, at_once: bool) -> None:
-        """End the processes; one that has time closes its model first."""
+    def close(self, idle: Collection[int], /) -> None:
+        """End the processes; one that has nothing to do closes its model first."""
         living = [process for process in self._workers if process is not None]
-        until = monotonic() + (0.0 if at_once else _CLOSE_SECONDS)
+        closing = [process for number in idle if (process := self._workers[number]) is not None]
+        until = monotonic() + _CLOSE_SECONDS
         try:
-            for process in living if not at_once else ():
+            for process in closing:
                 process.outgoing.put(CloseJob())
-            for process in living if not at_once else ():
+            for process in closing:
                 process.wait(max(0.0, until - monotonic()))
         finally:  # also after Ctrl-C
             for process in living:

@@ -23,3 +23,10 @@ class PoolSettings(Options):
     gpus_per_worker: int | None = _option(
         None, "GPUs that each worker sees (default: 1 where there are GPUs)", kind=int, least=0
     )
+    ray: str | None = _option(
+        None,
+        "run the workers on a Ray cluster: the one at this address; without an address the one that Ray finds, else "
+        "one that is started on this machine",
+        metavar="ADDRESS",
+        bare="auto",
+    )

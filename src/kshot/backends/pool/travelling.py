@@ -25,25 +25,28 @@ _FILE_OPTION = "chat_template"
 
 @dataclass(frozen=True, slots=True)
 class TravellingFiles:
-    """Files by their paths here: a worker on another machine gets copies, one on this machine uses the same.
+    """Files by their names: a worker on another machine gets copies, one on this machine uses the same files.
 
     A plug-in comes with the Python files beside it, which it may import.
     """
 
     contents: Mapping[str, bytes] = field(default_factory=dict)
+    named: Mapping[str, str] = field(default_factory=dict)
+    """The path of each file that a spec or an option names → its name among the contents."""
 
     @classmethod
     def of(cls, spec: str, options: Mapping[str, Any]) -> TravellingFiles:
         """Read the files that a spec and its options name."""
         found = parse_spec(spec)
-        files = [] if found.file is None else [found.file, *sorted(found.file.resolve().parent.glob("*.py"))]
         template = found.options.get(_FILE_OPTION) or options.get(_FILE_OPTION)
-        files += [Path(template)] if template is not None and Path(template).is_file() else []
-        contents = {str(file.resolve()): file.read_bytes() for file in files if file.is_file()}
+        given = [file for file in (found.file, None if template is None else Path(template)) if file is not None]
+        named = {str(file): file.name for file in given if file.is_file()}
+        beside = [] if found.file is None else sorted(found.file.resolve().parent.glob("*.py"))
+        contents = {file.name: file.read_bytes() for file in (*beside, *given) if file.is_file()}
         if sum(map(len, contents.values())) > _MAX_BYTES:
             what = f"the Python files beside it have more than {_MAX_BYTES >> 20} MB"
             raise DataError(what, where=str(found.file), hint="Put it into a folder of its own.")
-        return cls(contents)
+        return cls(contents, named)
 
     def placed(self, spec: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the spec and the options with paths that exist on this machine; the files are written if need be."""
@@ -59,16 +62,23 @@ class TravellingFiles:
 
     def _place(self, path: Path) -> Path:
         """Return a path with the content that the file had where it came from."""
-        whole = str(path if path.is_absolute() else path.resolve())
-        content = self.contents.get(whole)
+        own = self.named.get(str(path))
+        content = None if own is None else self.contents[own]
         if content is None or (path.is_file() and path.read_bytes() == content):
             return path
         everything = b"".join(body for _, body in sorted(self.contents.items()))
         folder = Path(tempfile.gettempdir()) / f"kshot-{hashlib.blake2b(everything, digest_size=12).hexdigest()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         for name, body in self.contents.items():
-            (folder / Path(name).name).write_bytes(body)
+            _write_whole(folder / name, body)
         return folder / path.name
+
+
+def _write_whole(file: Path, body: bytes) -> None:
+    """Write a file so that other workers of the machine, which write the same, never see a part of it."""
+    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as draft:
+        draft.write(body)
+    Path(draft.name).replace(file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -28,6 +29,14 @@ from kshot.core.errors import BackendError
 
 MESSAGE_SECONDS = 0.05
 """Results of so many seconds are sent in one message."""
+
+
+def packed_events(events: Sequence[Event]) -> bytes:
+    """Pickle events; an answer that cannot be pickled becomes an error."""
+    try:
+        return pickle.dumps(events, pickle.HIGHEST_PROTOCOL)
+    except Exception as exc:  # noqa: BLE001 - a plug-in may answer with anything
+        return pickle.dumps([Raised.of(exc, "an answer cannot leave its worker process")])
 
 
 class _Outbox:

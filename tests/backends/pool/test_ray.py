@@ -1,0 +1,169 @@
+"""Workers on a Ray cluster: machines and actors that are lost and found, and nothing left at the end.
+
+The cluster has three nodes on this machine. Runs are processes of their own, since Ray adds nodes from the main thread.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.backends.pool.pooled import answered, is_alive, lines, pids, same_files, wait_until, write
+
+pytestmark = pytest.mark.needs("ray")
+
+HOLDS = '''
+from world import Noting, HERE, note, once, until
+import os, signal
+
+class Holds(Noting):
+    """Every process stops at its third request until it may go on."""
+    count = 0
+    def at(self, request):
+        self.count += 1
+        if self.count == 3 and not (HERE / "go").exists():
+            note("holding", os.getpid())
+            until((HERE / "go").exists)
+'''
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    found.nodes = [found.add_node(num_cpus=2) for _ in range(2)]
+    yield found
+    found.shutdown()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "holds.py").write_text(HOLDS)
+    return write(tmp_path, monkeypatch)
+
+
+def started(model, out, *more):
+    command = [sys.executable, "-m", "kshot", "run", "-m", model, "-d", "capitals.py:Capitals", "--dataset-path", "120"]
+    command += ["--out", out, "--no-report", *map(str, more)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def ended(process):
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return said
+
+
+def test_a_node_is_lost_and_another_joins(cluster, folder):
+    (folder / "go").write_text("")
+    ended(started("holds.py:Holds", "plain"))
+    for name in ("go", "asked", "pids"):
+        (folder / name).unlink()
+    process = started("holds.py:Holds", "pooled", "--workers", 6, "--ray", cluster.address)
+    wait_until(lambda: len(set(lines(folder / "holding"))) == 6, "six actors do not work at once", 240)
+    cluster.remove_node(cluster.nodes.pop())
+    cluster.nodes.append(cluster.add_node(num_cpus=2))
+    (folder / "go").write_text("")
+    said = ended(process)
+    assert said.count("died and starts again") == 2, said
+    assert same_files(folder / "plain", folder / "pooled")
+    assert len(answered(folder / "pooled")) == len(set(answered(folder / "pooled"))) == 120
+    wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left")
+
+
+def test_one_of_four_actors_is_killed(cluster, folder):
+    (folder / "killed").write_text("")
+    ended(started("world.py:DiesOnce", "plain"))
+    for name in ("killed", "pids", "asked"):
+        (folder / name).unlink()
+    process = started("world.py:DiesOnce", "pooled", "--workers", 4, "--ray", cluster.address)
+    said = ended(process)
+    assert (folder / "killed").exists()
+    assert said.count("died and starts again") == 1, said
+    assert same_files(folder / "plain", folder / "pooled")
+    assert len(answered(folder / "pooled")) == len(set(answered(folder / "pooled"))) == 120
+    wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left")
+
+
+def test_a_request_that_kills_its_actors_fails_alone(cluster, folder):
+    process = started("world.py:Killer", "run", "--workers", 2, "--ray", cluster.address)
+    process.communicate(timeout=300)
+    rows = [json.loads(line) for line in (folder / "run" / "samples.jsonl").read_text().splitlines()]
+    assert len(rows) == 120
+    assert sum("worker_died" in json.dumps(row) for row in rows) == 1
+    assert len(lines(folder / "kills")) == 3
+
+
+def test_the_run_is_killed_and_its_actors_end(cluster, folder):
+    process = started("world.py:Waits", "run", "--workers", 2, "--ray", cluster.address)
+    wait_until(lambda: len(set(lines(folder / "computing"))) == 2, "no actor computes", 240)
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left", 240)
+
+
+def test_a_worker_that_waits_for_a_gpu_says_so(cluster, folder, default_sigint):
+    process = started("world.py:Noting", "run", "--workers", 1, "--ray", cluster.address, "--gpus-per-worker", 1)
+    said = ""
+    for line in process.stderr:
+        said += line
+        if "waits for" in line:
+            break
+    assert "worker 1 of 1 waits for 1 CPU and 1 GPU; the cluster has" in said, said
+    assert "0 GPU (0 free)" in said
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert "Traceback" not in rest
+
+
+def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, monkeypatch):
+    mark = f"KSHOT_TEST_MARK={folder}"
+    monkeypatch.setenv(*mark.split("=", 1))
+    said = ended(started("world.py:Noting", "run", "--workers", 2, "--ray", "local"))
+    assert "died" not in said
+
+    def left():
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (process / "environ").read_bytes().decode("utf-8", "replace")
+            except OSError:  # it has ended, or belongs to somebody else
+                continue
+            if mark in environment.split("\0") and int(process.name) != os.getpid():
+                found.append(int(process.name))
+        return [pid for pid in found if is_alive(pid)]
+
+    wait_until(lambda: not left(), "Ray is left")
+
+
+def test_files_travel_to_other_machines(tmp_path, monkeypatch):
+    """A copy is opened where the file itself is not, under the same name and fingerprint, with its neighbours."""
+    from kshot.backends import open_model
+    from kshot.backends.pool.model_job import SpecJob
+    from kshot.backends.pool.travelling import TravellingFiles
+
+    (here := tmp_path / "here").mkdir()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(elsewhere))
+    monkeypatch.chdir(here)
+    Path("pool_neighbour.py").write_text("SUFFIX = '!'\n")
+    Path("pool_talker.py").write_text(
+        "from pool_neighbour import SUFFIX\ndef talk(prompt, end: str = ''):\n    return prompt + SUFFIX + end\n"
+    )
+    spec = "pool_talker.py:talk,end=?"
+    job = SpecJob(spec, {}, TravellingFiles.of(spec, {}))
+    plain = open_model(spec)
+    (expected_name, expected) = (plain.name, plain.fingerprint)
+    for file in here.glob("*.py"):
+        file.unlink()
+    opened = job.open()
+    assert (opened.facts.name, opened.facts.fingerprint) == (expected_name, expected)
+    assert [path.name for path in elsewhere.glob("kshot-*/*.py")] != []
