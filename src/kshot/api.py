@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -18,6 +19,7 @@ from kshot.core.errors import UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
 from kshot.core.origins import naming
+from kshot.core.postponed import BatchesOpen
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.watcher import Watcher
 from kshot.index.store import Store
@@ -57,24 +59,37 @@ def evaluate(
     ``log``: a logger such as ``"wandb"`` or ``"mlflow,experiment=nightly"``, or several (``kshot list loggers``).
     ``watcher``: an object that follows the run, or several. ``options``: those of ``kshot run``, with underscores.
     """
-    code = ImportedCode()
-    with code.watching():
-        settings = settings_from(options, dataset)
-        with programs_wanted(unsafe=settings.unsafe_programs), ExitStack() as ending:
-            plan = planned(model, dataset, settings, log)
-            ending.callback(_close_all, plan.sources)
-            shown = Watchers(*given_watchers(watcher))
-            for logger in plan.loggers:
-                logger.show_on(shown)
-            watching = Watchers(shown, *plan.loggers)
-            with closing_for(watching):
-                result = _evaluated(plan, out=out, reuse=reuse, watcher=watching, code=code)
-                if plan.settings.report and result.path is not None and plan.settings.shard is None:
-                    from kshot.reporting import report_at_end
+    settings = settings_from(options, dataset)
+    while True:
+        try:
+            return _evaluated_once(model, dataset, settings, out=out, reuse=reuse, log=log, watcher=watcher)
+        except BatchesOpen as exc:
+            if settings.batch_wait is None:
+                raise
+            Watchers(*given_watchers(watcher)).note(f"{exc.what}; the next look is in {settings.batch_wait:g} s")
+        time.sleep(settings.batch_wait)
 
-                    report_at_end(result, watching.note)
-            result.notes += [note for logger in plan.loggers for note in logger.notes]
-            return result
+
+def _evaluated_once(
+    model: Any, dataset: Any, settings: Settings, *, out: str | Path | None, reuse: Any, log: Any, watcher: Any
+) -> Result:
+    """Evaluate; with ``--batch-api`` as far as the answers are there."""
+    code = ImportedCode()
+    with code.watching(), programs_wanted(unsafe=settings.unsafe_programs), ExitStack() as ending:
+        plan = planned(model, dataset, settings, log)
+        ending.callback(_close_all, plan.sources)
+        shown = Watchers(*given_watchers(watcher))
+        for logger in plan.loggers:
+            logger.show_on(shown)
+        watching = Watchers(shown, *plan.loggers)
+        with closing_for(watching):
+            result = _evaluated(plan, out=out, reuse=reuse, watcher=watching, code=code)
+            if plan.settings.report and result.path is not None and plan.settings.shard is None:
+                from kshot.reporting import report_at_end
+
+                report_at_end(result, watching.note)
+        result.notes += [note for logger in plan.loggers for note in logger.notes]
+        return result
 
 
 def _close_all(sources: Iterable[Source[Settings]]) -> None:

@@ -300,6 +300,9 @@ class EvaluateOptions(TypedDict, total=False):
     max_reply: str | None
     """Size above which a reply is a failure: bytes, or with kB, MB or GB (default: 64MB)."""
 
+    batch_wait: float | None
+    """With --batch-api: look for answers every so many seconds until all are there, instead of stopping."""
+
     price_in: float | None
     """USD per million tokens read, for the cost in the summary."""
 

@@ -157,9 +157,20 @@ def test_a_size_that_shows_when_a_task_begins_joins_the_total():
     found, _, _ = tracker(PlannedTask("a", "m", 10), PlannedTask("b", "m", None))
     assert found.state().total is None
     found.begin("a", "m", 10)
+    found.finished([])
     found.begin("b", "m", 5)
     assert found.state().tasks[1].total == 5
     assert found.state().total == 0 + 5  # the meter has counted nothing of the first
+
+
+def test_a_task_that_is_left_for_the_next_one_waits_and_a_run_may_begin_again():
+    planned = [PlannedTask("a", "m", 10), PlannedTask("b", "m", 5)]
+    found, _, dial = tracker(*planned)
+    for _ in range(2):
+        found.planned(planned, dial, complete=True)
+        found.begin("a", "m", 10)
+        found.begin("b", "m", 5)
+        assert [(task.state, task.total) for task in found.state().tasks] == [("waiting", 10), ("running", 5)]
 
 
 def test_models_keep_their_names_of_the_plan_and_tasks_may_come_otherwise():

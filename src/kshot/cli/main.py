@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-    from kshot.result import Result
-
 STARTER = {
     "length": (10, 20, 40, 80, 120),
     "variant": ("sep|small|bare", "sep|small|simple_rule"),
@@ -154,7 +152,6 @@ def _run(parsed: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from kshot.api import evaluate
-    from kshot.cli.batch_wait import when_collected
     from kshot.cli.folder_names import default_folder
     from kshot.cli.gate import finish, gating
     from kshot.cli.merge import finish_shard, shard_folder
@@ -189,14 +186,10 @@ def _run(parsed: argparse.Namespace) -> int:
     saving = [] if parsed.save_run_file is None else [RunFileWriter(parsed, parsed.save_run_file)]
     with wanted.telling(out):
         wanted.gates.check_baselines(out)
-
-        def evaluated() -> Result:
-            with results_apart(), Progress() as progress:
-                watchers = [progress, *wanted.watchers(), *saving]
-                more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
-                return evaluate(models, datasets, out=out, **more, **options)
-
-        result = when_collected(evaluated, parsed.batch_wait)
+        with results_apart(), Progress() as progress:
+            watchers = [progress, *wanted.watchers(), *saving]
+            more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
+            result = evaluate(models, datasets, out=out, **more, **options)
     if settings.shard is not None:
         return finish_shard(result, settings.shard, as_json=parsed.json)
     return finish(result, wanted, as_json=parsed.json)

@@ -128,12 +128,6 @@ def _add_run(commands: Any) -> None:
         metavar="RUN",
         help="reuse the answers of another run wherever the request is the same (repeatable)",
     )
-    run.add_argument(
-        "--batch-wait",
-        type=float,
-        metavar="SECONDS",
-        help="with --batch-api: look for answers every so many seconds until all are there, instead of stopping",
-    )
     add_log(run)
     run.add_argument("--json", action="store_true", help="print the results as JSON")
     run.add_argument(

@@ -78,16 +78,16 @@ class ProgressTracker(Watcher):
     # ---- what happens ----
 
     def planned(self, tasks: Sequence[PlannedTask], meter: Meter, *, complete: bool) -> None:
-        """Take what the run will do."""
+        """Take what the run will do; one that waits for batches is begun again and again."""
         with self._lock:
-            self._meter = meter
+            self._meter, self._running, self._begun, self._called = meter, None, 0, {}
             self._state.complete = complete
             self._state.tasks = [TaskProgress(each.task, each.model, each.total, each.group) for each in tasks]
 
     def begin(self, task: str, model: str, total: int | None) -> None:
         """Start a task: that of the plan, or one that the plan lacks."""
         with self._lock:
-            self._end_running()
+            self._end_running(complete=False)
             found = self._planned(task, self._name_of(model))
             found.state, found.total = "running", total if total is not None else found.total
             self._running, self._active_since = found, self._clock()
@@ -97,7 +97,7 @@ class ProgressTracker(Watcher):
         """End the task that runs, with its final figure."""
         with self._lock:
             task = self._running
-            self._end_running()
+            self._end_running(complete=True)
             for row in rows if task is not None else ():
                 if task is not None and (row["task"], row["metric"]) == (task.task, task.reading.metric):
                     ends = tuple(row["ci95"]) if row["ci95"] else None
@@ -149,13 +149,16 @@ class ProgressTracker(Watcher):
         since = self._active_since
         return self._active_seconds + (0.0 if since is None else self._clock() - since)
 
-    def _end_running(self) -> None:
+    def _end_running(self, *, complete: bool) -> None:
+        """End the task that runs; one that is not complete waits for batches."""
         if self._running is None:
             return
         self._measure()
         self._active_seconds, self._active_since = self._active(), None
         self._fresh += _asked(self._running)
-        self._running.state, self._running.total = "done", self._running.reading.done
+        self._running.state = "done" if complete else "waiting"
+        if complete:
+            self._running.total = self._running.reading.done
         self._running = None
 
     def _planned(self, task: str, model: str) -> TaskProgress:

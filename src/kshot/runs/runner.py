@@ -217,7 +217,6 @@ class Run:
             self._meter.begin(result)
             self._watcher.begin(task.name, model.name, size_of(task, part))
             if not self._ran(result, model, roles, part, keep):
-                self._watcher.finished(())
                 continue
             self._note_end(result, roles)
             figures = [] if self._split else list(result_rows(result))  # those of a part would be taken for the whole

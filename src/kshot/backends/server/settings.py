@@ -85,6 +85,21 @@ class PriceSettings(Options):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchSettings(Options):
+    """How a run waits for the answers of batch APIs; no model is opened with this."""
+
+    batch_wait: float | None = _option(
+        None,
+        "with --batch-api: look for answers every so many seconds until all are there, instead of stopping",
+        kind=float,
+        above=0,
+        most=1_000_000,
+        metavar="SECONDS",
+        identity=False,
+    )
+
+
 def _of_role(role: str, name: str) -> Any:
     """Declare an option of the evaluated model again, for another role."""
     declared = {**ServerSettings.declared(), **PriceSettings.declared()}[name]
@@ -124,7 +139,7 @@ _OF_ACCOUNT = frozenset({"base_url", "api_key_env", "header"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings, ServerSettings):
+class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings, BatchSettings, ServerSettings):
     """The servers of all roles."""
 
     def server_options(self, role: str = "model", *, own_address: bool = False) -> dict[str, Any]:
