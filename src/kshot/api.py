@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kshot.backends import open_model
 from kshot.backends.adapters import renamed
 from kshot.backends.choosing import not_taken
+from kshot.backends.pool.opening import open_executor, open_pool, runs_in_pool
 from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
@@ -119,7 +120,12 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
         run = Run(
             settings,
             folder or MemoryMemo(),
-            store=Store(progress=watcher.step),
+            store=Store(
+                progress=watcher.step,
+                executor=open_executor(
+                    settings, watcher.note, device=settings.device, deterministic=settings.deterministic
+                ),
+            ),
             folder=folder,
             watcher=watcher,
             helpers=helpers,
@@ -162,9 +168,7 @@ def _opened(role: str, spec: str | Model, settings: Settings, watcher: Watcher) 
     watcher.step(label, 0, 1)
     try:
         options = options_for(role, settings, spec) if isinstance(spec, str) else {}
-        if role == "model" and settings.workers is not None:
-            from kshot.backends.pool.opening import open_pool
-
+        if role == "model" and runs_in_pool(spec, settings):
             return open_pool(spec, options, settings, watcher.note)
         return open_model(spec, options) if isinstance(spec, str) else spec
     finally:
@@ -180,7 +184,7 @@ def _in_turn(
     """
     names: set[str] = set()
     for spec in specs:
-        own = isinstance(spec, str) or settings.workers is not None  # one that the user gave stays open
+        own = isinstance(spec, str) or runs_in_pool(spec, settings)  # one that the user gave stays open
         model = _opened("model", spec, settings, watcher)
         model = renamed(model, called[spec]) if isinstance(spec, str) and spec in called else model
         try:

@@ -256,7 +256,7 @@ class EvaluateOptions(TypedDict, total=False):
     """Number of passages that the model reads with --method rag (default: 5)."""
 
     workers: str | int | None
-    """Run each evaluated model in N worker processes, or auto: one for each GPU, without GPUs one for each core."""
+    """Run each evaluated model, or build its index, in N worker processes; auto: one for each GPU, or each core."""
 
     gpus_per_worker: int | None
     """GPUs that each worker sees (default: 1 where there are GPUs)."""

@@ -41,8 +41,8 @@ def names(root):
 class Backwards:
     """Yields the results in the wrong order, as workers may."""
 
-    def map(self, work, items):
-        yield from reversed(list(InlineExecutor().map(work, items)))
+    def map(self, work, numbers, item):
+        yield from reversed(list(InlineExecutor().map(work, numbers, item)))
 
 
 class InterruptionError(Exception):

@@ -21,8 +21,10 @@ class Work(Protocol):
 class Executor(Protocol):
     """Does pieces of work that need nothing of each other: one after the other, or in several processes."""
 
-    def map(self, work: Work, items: Iterable[tuple[int, Any]], /) -> Generator[tuple[int, Any], None, None]:
-        """Yield the number of each item with its result, in any order; items are taken when a worker is free for them.
+    def map(
+        self, work: Work, numbers: Sequence[int], item: Callable[[int], Any], /
+    ) -> Generator[tuple[int, Any], None, None]:
+        """Yield each number with the result of its item, in any order; an item is made when a worker is free for it.
 
         Closing the generator ends what it has started.
         """
@@ -59,8 +61,10 @@ class ShardedIndex(Protocol):
 class InlineExecutor:
     """Does one piece of work after the other, in this process."""
 
-    def map(self, work: Work, items: Iterable[tuple[int, Any]], /) -> Generator[tuple[int, Any], None, None]:
-        """Yield the number of each item with its result, in order."""
+    def map(
+        self, work: Work, numbers: Sequence[int], item: Callable[[int], Any], /
+    ) -> Generator[tuple[int, Any], None, None]:
+        """Yield each number with the result of its item, in order."""
         do = work.open()
-        for number, item in items:
-            yield number, do(item)
+        for number in numbers:
+            yield number, do(item(number))

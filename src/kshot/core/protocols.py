@@ -169,10 +169,7 @@ class IndexStore(Protocol):
         ...
 
     def sharded(self, kind: str, key: Mapping[str, Any], index: ShardedIndex, /) -> Path:
-        """Return the folder of an index; build it first in shards if it is not there, by the store's executor.
-
-        Finished shards are kept: a build that was interrupted goes on where it was.
-        """
+        """Return the folder of an index; build it in shards if it is not there, or finish an interrupted build."""
         ...
 
 

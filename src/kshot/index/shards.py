@@ -64,7 +64,7 @@ def finished_parts(
     shards = index.shards
     if len(shards) == 1:  # nothing that an interrupted build could keep
         progress(index.label, 0, 1)
-        found = [part for _, part in InlineExecutor().map(index.work, [(0, index.item(shards[0]))])]
+        found = [index.work.open()(index.item(shards[0]))]
         progress(index.label, 1, 1)
         return found
     paths = [folder / f"{_FORMAT}-{shard.start}-{shard.stop}.npz" for shard in shards]
@@ -73,8 +73,7 @@ def finished_parts(
     progress(index.label, done, len(paths))
     if missing:
         chosen = executor if len(missing) > 1 else InlineExecutor()
-        items = ((number, index.item(shards[number])) for number in missing)
-        with closing(chosen.map(index.work, items)) as parts:
+        with closing(chosen.map(index.work, missing, lambda number: index.item(shards[number]))) as parts:
             for number, part in parts:
                 _write(paths[number], part)
                 done += 1

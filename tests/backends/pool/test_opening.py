@@ -19,7 +19,8 @@ PLANETS = "examples/planets.py:PlanetNames"
     ("model", "options", "message"),
     [
         ("openai:m", {"workers": 2, "base_url": "http://localhost:1/v1"}, "it is behind a server, .* Use --max-conc"),
-        ("fts5", {"workers": 2}, "it is a search engine, and --workers is for language models"),
+        ("fts5", {"workers": 2}, "its index is not built in shards, .* Leave --workers out"),
+        ("bm25:disk", {"workers": 2}, "its index is not built in shards"),
         ("embedded", {"workers": "many"}, "--workers is 'many'; it must be auto, or 1 or more"),
         ("embedded", {"workers": 0}, "--workers is '0'; it must be auto, or 1 or more"),
         ("embedded", {"gpus_per_worker": 1}, "--gpus-per-worker needs --workers"),
@@ -29,7 +30,7 @@ PLANETS = "examples/planets.py:PlanetNames"
 def test_refused(model, options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(write(tmp_path, monkeypatch))
     with pytest.raises(UsageError, match=message):
-        kshot.evaluate(model, "handbook" if model == "fts5" else "capitals.py:Cities", **options)
+        kshot.evaluate(model, "handbook" if model in ("fts5", "bm25:disk") else "capitals.py:Cities", **options)
 
 
 def test_recordings_are_refused(tmp_path, monkeypatch):

@@ -11,7 +11,13 @@ from kshot.backends.search.fts5 import Fts5
 from kshot.backends.search.hybrid import Hybrid
 from kshot.backends.search.recorded import RecordedSearchEngine
 from kshot.backends.search.search_engine import IndexSearchEngine
-from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind, search_engine_packages
+from kshot.backends.search.specs import (
+    SEARCH_ENGINES,
+    builds_shards,
+    make_search_engine,
+    search_engine_kind,
+    search_engine_packages,
+)
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 from kshot.core.extras import PACKAGES
@@ -329,3 +335,23 @@ def test_parts_of_a_hybrid_have_options_of_their_own():
     made = open_model("hybrid:fts5,weight=2+bm25,weight=1")
     assert made.name == make_search_engine("hybrid:fts5,weight=2+bm25,weight=1").name
     assert open_model("hybrid:bm25,k1=1+bm25,k1=2").name
+
+
+@pytest.mark.parametrize(
+    ("spec", "builds"),
+    [
+        ("bm25,k1=2", True),
+        ("bm25:disk", False),
+        ("dense", True),
+        ("late:minilm", True),
+        ("fts5", False),
+        ("replay:runs.json", False),
+        ("hybrid:fts5+bm25:disk", False),
+        ("hybrid:fts5+bm25", True),
+        ("hybrid", True),
+        ("rerank:model@fts5", False),
+        ("rerank:model@dense", True),
+    ],
+)
+def test_whose_index_is_built_in_shards(spec, builds):
+    assert builds_shards(spec) == builds

@@ -1,4 +1,4 @@
-"""Opening a model in a pool of workers, and the checks that come before."""
+"""Opening a model or an executor in a pool of workers, and the checks that come before."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from kshot.backends.making import names_search_engine
 from kshot.backends.pool import devices
 from kshot.backends.pool.contract import Job, Launcher
 from kshot.backends.pool.dispatcher import Dispatcher
+from kshot.backends.pool.executor import PoolExecutor
 from kshot.backends.pool.model import PooledModel
 from kshot.backends.pool.model_job import ObjectJob, SpecJob, check_poolable, refused_recording, refused_server
 from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.settings import PoolSettings
 from kshot.backends.pool.travelling import PackedObject, TravellingFiles
+from kshot.backends.search.specs import builds_shards
 from kshot.core.errors import UsageError
+from kshot.core.executing import Executor, InlineExecutor
 from kshot.core.extras import require
 from kshot.core.options import flag
-from kshot.core.protocols import Model
+from kshot.core.protocols import Model, SearchEngine
 from kshot.core.specs import parse_spec
 
 
@@ -32,14 +35,35 @@ def check_pool(models: Sequence[str | Model], settings: PoolSettings) -> None:
     if settings.ray is not None:
         require("--ray", "ray")
     for model in models:
-        if not isinstance(model, str):
+        if not runs_in_pool(model, settings):
+            if isinstance(model, str) and not builds_shards(model):
+                what = "its index is not built in shards, and --workers is for search engines whose index is"
+                raise UsageError(what, where=model, hint="Leave --workers out.")
+        elif not isinstance(model, str):
             PackedObject.of(check_poolable(model))
         elif is_server(model):
             raise refused_server(model)
-        elif names_search_engine(model):
-            raise UsageError("it is a search engine, and --workers is for language models", where=model)
         elif parse_spec(model).name == "replay":
             raise refused_recording(model)
+
+
+def runs_in_pool(model: str | Model, settings: PoolSettings) -> bool:
+    """Whether an evaluated model runs in workers. A search engine does not: they build its index."""
+    if settings.workers is None:
+        return False
+    return not (names_search_engine(model) if isinstance(model, str) else isinstance(model, SearchEngine))
+
+
+def open_executor(
+    settings: PoolSettings, tell: Callable[[str], None], *, device: str | None, deterministic: bool
+) -> Executor:
+    """Return what builds indexes: workers, if the user wants some."""
+    if settings.workers is None:
+        return InlineExecutor()
+    on_gpus = (device or "cuda") == "cuda"
+    return PoolExecutor(
+        lambda at_most: _launcher(settings, on_gpus=on_gpus, deterministic=deterministic, at_most=at_most), tell
+    )
 
 
 def open_pool(
@@ -53,10 +77,7 @@ def open_pool(
     else:
         job, on_gpus = ObjectJob(PackedObject.of(given)), True
     deterministic = bool(options.get("deterministic"))
-    if settings.ray is not None:
-        launcher, count = _on_ray(settings, on_gpus=on_gpus)
-    else:
-        launcher, count = _here(settings, on_gpus=on_gpus, deterministic=deterministic)
+    launcher, count = _launcher(settings, on_gpus=on_gpus, deterministic=deterministic)
     dispatcher = Dispatcher(launcher, job, count, where=name, tell=tell)
     try:
         return PooledModel(dispatcher)
@@ -65,17 +86,27 @@ def open_pool(
         raise
 
 
-def _here(settings: PoolSettings, *, on_gpus: bool, deterministic: bool) -> tuple[Launcher, int]:
+def _launcher(
+    settings: PoolSettings, *, on_gpus: bool, deterministic: bool, at_most: int | None = None
+) -> tuple[Launcher, int]:
+    """Return what starts workers, and how many."""
+    if settings.ray is not None:
+        return _on_ray(settings, on_gpus=on_gpus, at_most=at_most)
+    return _here(settings, on_gpus=on_gpus, deterministic=deterministic, at_most=at_most)
+
+
+def _here(settings: PoolSettings, *, on_gpus: bool, deterministic: bool, at_most: int | None) -> tuple[Launcher, int]:
     """Return what starts processes on this machine, and how many."""
     gpus = devices.visible_gpus() if on_gpus else []
     each = min(1, len(gpus)) if settings.gpus_per_worker is None else settings.gpus_per_worker
     if each > len(gpus):
         raise UsageError(f"each worker needs {each} GPUs, and this machine has {len(gpus)}")
     count = devices.worker_count(settings.workers or "auto", len(gpus), each, devices.cores())
+    count = count if at_most is None else min(count, at_most)
     return Processes(devices.environments(count, gpus, each, deterministic=deterministic)), count
 
 
-def _on_ray(settings: PoolSettings, *, on_gpus: bool) -> tuple[Launcher, int]:
+def _on_ray(settings: PoolSettings, *, on_gpus: bool, at_most: int | None) -> tuple[Launcher, int]:
     """Return what starts actors on a cluster, and how many; machines with what they need may come later."""
     from kshot.backends.pool.ray_cluster import RayActors
 
@@ -85,4 +116,5 @@ def _on_ray(settings: PoolSettings, *, on_gpus: bool) -> tuple[Launcher, int]:
     each = settings.gpus_per_worker
     each = (min(1, gpus) if on_gpus else 0) if each is None else each
     actors.need(gpus=each)
-    return actors, devices.worker_count(settings.workers or "auto", gpus, each, cpus)
+    count = devices.worker_count(settings.workers or "auto", gpus, each, cpus)
+    return actors, count if at_most is None else min(count, at_most)

@@ -16,7 +16,7 @@ class PoolSettings(Options):
 
     workers: str | None = _option(
         None,
-        "run each evaluated model in N worker processes, or auto: one for each GPU, without GPUs one for each core",
+        "run each evaluated model, or build its index, in N worker processes; auto: one for each GPU, or each core",
         metavar="N|auto",
         numbers=True,
     )

@@ -114,6 +114,22 @@ def search_engine_packages(text: str) -> tuple[str, ...]:
     return ()
 
 
+def builds_shards(text: str) -> bool:
+    """Whether a part of a spec has an index that is built in shards; that of a plug-in may be."""
+    kind = search_engine_kind(text) or ""
+    rest = text[len(kind) :]
+    match kind:
+        case "fts5" | "replay":
+            return False
+        case "bm25":
+            return _parsed(kind, rest).argument != "disk"
+        case "hybrid":
+            return any(builds_shards(part) for part, _ in _hybrid_parts(rest)[1])
+        case "rerank":
+            return builds_shards(_rerank_parts(rest)[1])
+    return True
+
+
 def varying_part(text: str) -> str | None:
     """Return the part of a spec whose scores may differ in the last digits with the queries beside it, or None.
 
