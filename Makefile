@@ -58,6 +58,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/scoring.py --no-peers 'no prefix' 'no prefix, one token' 'short, all alike' 'fifty options'
 	$(BIN)/python benchmarks/task_file.py
 	$(BIN)/python benchmarks/writing.py
+	$(BIN)/python benchmarks/pool.py
 	@if [ -e $(VLLM_READY) ]; then $(VLLM)/bin/python benchmarks/in_vllm.py; \
 	else echo 'vLLM left out: make vllm-env installs it (3.5 GB)'; fi
 
