@@ -71,7 +71,7 @@ def build(root: Path, engine: str, passages: int, workers: int, kill_at: float) 
         found = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         return sum(each.ru_utime + each.ru_stime for each in found)
 
-    executor = open_executor(settings, print, device=None, deterministic=False)
+    executor = open_executor(settings, print, device=None)
     began, spent = time.perf_counter(), used()
     make_search_engine(engine).open(corpus, Store(root, progress, executor))
     seconds, spent = time.perf_counter() - began, used() - spent

@@ -120,12 +120,7 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
         run = Run(
             settings,
             folder or MemoryMemo(),
-            store=Store(
-                progress=watcher.step,
-                executor=open_executor(
-                    settings, watcher.note, device=settings.device, deterministic=settings.deterministic
-                ),
-            ),
+            store=Store(progress=watcher.step, executor=open_executor(settings, watcher.note, device=settings.device)),
             folder=folder,
             watcher=watcher,
             helpers=helpers,

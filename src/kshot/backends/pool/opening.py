@@ -54,15 +54,13 @@ def runs_in_pool(model: str | Model, settings: PoolSettings) -> bool:
     return not (names_search_engine(model) if isinstance(model, str) else isinstance(model, SearchEngine))
 
 
-def open_executor(
-    settings: PoolSettings, tell: Callable[[str], None], *, device: str | None, deterministic: bool
-) -> Executor:
+def open_executor(settings: PoolSettings, tell: Callable[[str], None], *, device: str | None) -> Executor:
     """Return what builds indexes: workers, if the user wants some."""
     if settings.workers is None:
         return InlineExecutor()
     on_gpus = (device or "cuda") == "cuda"
     return PoolExecutor(
-        lambda at_most: _launcher(settings, on_gpus=on_gpus, deterministic=deterministic, at_most=at_most), tell
+        lambda at_most: _launcher(settings, on_gpus=on_gpus, deterministic=False, at_most=at_most), tell
     )
 
 
