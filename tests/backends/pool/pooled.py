@@ -94,6 +94,14 @@ class Parent(Noting):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
         note("pids", child.pid)
 
+class Daemon(Noting):
+    """Starts a process that leaves its group, and reads what it is asked by itself."""
+    def __init__(self):
+        super().__init__()
+        assert sys.stdin.read() == ""
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(10)"], start_new_session=True)
+        note("daemons", child.pid)
+
 class ParentWaits(Parent, Waits):
     pass
 

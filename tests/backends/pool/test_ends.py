@@ -44,6 +44,7 @@ IN_PROCESS = {
     "a model that cannot be closed": ("BadClose", {}, None),
     "a model that exits": ("Exits", {}, "SystemExit: leaving"),
     "a model with a process of its own": ("Parent", {}, None),
+    "a model with a process that leaves its group": ("Daemon", {}, None),
     "a limit": ("Noting", {"max_requests": 3}, "stopped at --max-requests 3"),
 }
 

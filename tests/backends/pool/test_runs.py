@@ -60,7 +60,7 @@ def test_one_of_four_workers_is_killed(folder):
     result, notes = run("world.py:DiesOnce,processes=4", "pooled", workers=4)
     wait_until_gone(folder)
     assert (folder / "killed").exists()
-    assert len(set(pids(folder))) == 5
+    assert len(set(pids(folder))) in (4, 5), "the others may be done before the fifth is there"
     assert not any(row["failed"] for row in result.results)
     for name in ("samples.jsonl", "summary.json"):
         plain, pooled = ((folder / run / name).read_text() for run in ("plain", "pooled"))

@@ -40,10 +40,12 @@ def main(parent: int) -> None:
     """Run a worker until the process ``parent``, which started it, says so or is gone."""
     _die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
-    # What a model prints must not get between the events.
-    events = os.fdopen(os.dup(1), "wb")
+    # What a model prints must not get between the events, and what it starts must not hold the pipes open.
+    events, messages = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
-    messages = sys.stdin.buffer
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     job = read_frame(messages)
     if job is None:
         return

@@ -105,7 +105,7 @@ class _WorkerProcess:
         self._process.wait()
         self.outgoing.put(None)
         for thread in self._threads:
-            thread.join()
+            thread.join(_CLOSE_SECONDS)
         self._printed.close()
 
     def _kill_group(self) -> None:
