@@ -109,10 +109,7 @@ class Abilities:
     count_tokens: Callable[[str], int] | None = None
     """Returns the length of a text in the model's tokens."""
     best_ranking: Callable[[bool], str] | None = None
-    """Returns the best ranking type that the model offers; its argument says whether prompts are chats.
-
-    None: the model offers every ranking type.
-    """
+    """Returns the best ranking type for prompts that are chats, or not (its argument); None: it offers every one."""
     recording: Path | None = None
     """The file of recorded answers that the model replays."""
     server: bool = False
