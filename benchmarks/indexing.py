@@ -5,7 +5,8 @@
 
 Run it on an idle machine. The passages are made by a fixed seed: words by Zipf's law, 60 in the mean. Every build is a
 process of its own; that without workers comes first, and the files of the others are compared with its files. The
-corpus is made before the clock starts. ``--interrupt`` kills each build with SIGKILL at half of its shards and goes on.
+corpus is made before the clock starts. ``--interrupt`` kills each build but the first with SIGKILL at half of its
+shards, and goes on.
 """
 
 from __future__ import annotations
@@ -114,13 +115,14 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as root:
             command = [sys.executable, __file__, "--engine", given.engine, "--passages", str(given.passages)]
             command += ["--workers", str(workers), "--build", root]
-            if given.interrupt:
+            if given.interrupt and first is not None:
                 subprocess.run([*command, "0.5"], check=False)
             subprocess.run([*command, "0"], check=True)
             found = digests(Path(root))
+            if first is not None:
+                same = [name for name in found if found[name] == first.get(name)]
+                print(f"        {len(same)} of {len(first)} files have the same bytes as the first build's", flush=True)
             first = first or found
-            same = [name for name in found if found[name] == first.get(name)]
-            print(f"        {len(same)} of {len(first)} files have the same bytes as the first build's", flush=True)
 
 
 if __name__ == "__main__":
