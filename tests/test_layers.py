@@ -205,9 +205,9 @@ print(calls, file=sys.stderr)
 
 
 def test_help_does_little_work():
-    """It calls 24,000 functions, nearly all of them to import modules; numpy alone would be 50,000 more."""
+    """It calls 60,000 functions, nearly all of them to import modules; numpy alone would be 50,000 more."""
     done = subprocess.run([sys.executable, "-c", COUNTED_HELP], capture_output=True, text=True, check=True)
-    assert int(done.stderr) < 60_000
+    assert int(done.stderr) < 80_000
 
 
 def test_the_public_names_are_known_to_type_checkers():

@@ -191,9 +191,9 @@ run -m echo.py:Echo -d {long}.csv --question q --target t | too long
 {good},shoes=2 | shoes
 {good},seed=1,seed=2 | seed
 {good},limit=0 | --limit
-run -d lookup,length=3 -m embedded | --length
-run -d handbook,chunker=x -m fts5 | --chunker
-run -d config.py,limit=3 -m echo.py:Echo | --limit
+run -d lookup,length=3 -m embedded | of length 3 do not exist
+run -d handbook,chunker=x -m fts5 | there is no chunker 'x'
+run -d config.py,limits=3 -m echo.py:Echo | there is no option 'limits'
 run --dataset-path rows.jsonl | --dataset-path
 run --ranking-type generation | --ranking-type
 run -d lookup -m embedded --metric em | --metric

@@ -492,6 +492,6 @@ def test_there_is_no_other_way_to_the_terminal():
 
 TEXTS = {
     *("cli/screen.py", "report/cells.py", "report/details_table.py", "report/grid.py", "report/progress.py"),
-    "report/systems.py",
+    *("report/systems.py", "report/sweeps.py", "report/curve.py"),
 }
 """Modules that make texts for rich: figures, or texts that are made safe there."""

@@ -1,6 +1,7 @@
 """Evaluators that run the programs of replies."""
 
 import json
+import sys
 
 import pytest
 
@@ -8,7 +9,7 @@ from kshot.configs.evaluators._judged import as_json, printed, printed_loosely, 
 from kshot.configs.evaluators.contests import first_block
 from kshot.configs.evaluators.livecode import expected_in, stated_value
 from kshot.configs.evaluators.program_tests import fenced, leetcode_programs, leetcode_tests, mbpp_program
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, UsageError
 from tests.configs.scored import figures, run_entry, scored_entry
 
 PROGRAM = "def f(x):\n    return x"
@@ -87,7 +88,7 @@ def test_stated_and_expected_values():
     assert expected_in("assert (") is None
 
 
-def test_mbpp_counts_what_became_of_programs():
+def test_mbpp_counts_what_became_of_programs(monkeypatch):
     replies = ["def f(x):\n    return x", "def f(x):\n    return [x]", "def f(x)", "def f(x):\n    return float(x)"]
     found = score("MBPPEvaluator", replies, ["assert f(1) == 1"] * 4)
     assert found == {"score": 25, "pass": 1, "timeout": 0, "failed": 1, "wrong_answer": 2}
@@ -96,7 +97,8 @@ def test_mbpp_counts_what_became_of_programs():
     }
     plain = score("MBPPPassKEvaluator", replies[3:], [{"test_list_2": "assert f(1) == 1"}], framework="ais_bench")
     assert plain == {"pass@1": 100}  # 1.0 is 1 there
-    with pytest.raises(DataError, match="kshot has no evaluator MBPPEvaluator"):
+    monkeypatch.setitem(sys.modules, "evalplus", None)
+    with pytest.raises(UsageError, match=r"MBPP\+ needs the package evalplus.*pip install evalplus"):
         score("MBPPEvaluator", replies, ["Mbpp/1"] * 4, metric="MBPPPlus")
 
 

@@ -305,6 +305,7 @@ def test_check_says_what_would_run(project, capsys):
         "evaluation": "OwnEvaluator (OpenCompass)",
         "judge": "",
         "missing": [],
+        "notes": [],
     }
     assert main(["check", "own.py"]) == 1
     shown = capsys.readouterr().out

@@ -59,11 +59,6 @@ def test_options_without_effect_are_refused(name, value):
         kshot.preview("lookup:UL", **{name: value})
 
 
-def test_options_are_flags_and_do_not_follow_the_tasks():
-    with pytest.raises(UsageError, match=r"lookup:UR,length=10: token lookup takes no options.*Write --length 10"):
-        tasks("lookup:UR,length=10")
-
-
 def test_one_data_file():
     with pytest.raises(UsageError, match="takes one --data file"):
         tasks("lookup:UR", data=("a.jsonl", "b.jsonl"))

@@ -15,8 +15,8 @@ from kshot.report.cells import shortened
 from kshot.report.page.svg import Bands, Scale, apart, nice_ticks, tick_text
 
 _MARKS = "●■▲◆▼✚✖"
-_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "white")
-"""By number of the series; after the last, they begin again."""
+_COLOURS = ("magenta", "green", "default", "red")
+"""By number of the series; after the last, they begin again. These are readable on light and on dark ground."""
 
 _HEIGHT = 15
 _MAX_WIDTH, _LEAST_WIDTH = 92, 44
