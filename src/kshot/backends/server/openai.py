@@ -126,7 +126,8 @@ class OpenAI(Server):
 
     def _call(self, request: Request) -> ServerCall:
         if not isinstance(request, Generate):
-            raise BackendError(f"a batch cannot answer a {type(request).__name__}", where=self.name)
+            what = f"it cannot answer {type(request).__name__} requests with --batch-api, only Generate"
+            raise BackendError(what, where=self.name, hint="Ask by generation instead: --ranking-type generation.")
         prompt = self._rendered(request.prompt)
         return ServerCall(
             _path(prompt), self._body(prompt, request, ParameterChanges()), partial(_read, request, prompt)

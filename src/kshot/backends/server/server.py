@@ -103,7 +103,6 @@ class Server(ABC):
         if len(self._addresses) > 1:
             raise UsageError("--batch-api needs one server", where=self._where, hint="Give --base-url once.")
         self.in_background = False
-        self.answers = (Generate,)
         model = BatchedModel(
             fingerprint=self.fingerprint,
             call=self._batched_call,
