@@ -114,13 +114,14 @@ def test_compat_counts_the_words_of_nltk():
 
 
 @pytest.mark.needs("llama-index-core")
-def test_rules_that_were_installed_by_hard_links_are_read(monkeypatch, tmp_path):
+@pytest.mark.parametrize("known", [False, True])  # importing the carrier makes its folder known to NLTK
+def test_rules_that_were_installed_by_hard_links_are_read(monkeypatch, tmp_path, known):
     (carried,) = words_of_nltk._carried_folders()
     linked = tmp_path / "linked"
     shutil.copytree(carried / words_of_nltk._PUNKT, linked / words_of_nltk._PUNKT)
     for path in (linked / words_of_nltk._PUNKT).iterdir():
         (tmp_path / f"cache-{path.name}").hardlink_to(path)
-    monkeypatch.setattr(nltk.data, "path", [])
+    monkeypatch.setattr(nltk.data, "path", [str(linked)] if known else [])
     monkeypatch.setattr(words_of_nltk, "_carried_folders", lambda: [linked])
     nltk.tokenize._get_punkt_tokenizer.cache_clear()
     words_of_nltk._has_rules.cache_clear()

@@ -8,10 +8,11 @@ other examples.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import shutil
 import tempfile
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 from kshot.core.errors import BackendError
@@ -46,11 +47,13 @@ def _has_rules() -> bool:
 
     for folder in (None, *_carried_folders()):
         if folder is not None:
-            nltk.data.path.append(_without_hard_links(folder))  # NLTK reads no file outside the folders of its list
+            nltk.data.path.append(str(folder))  # NLTK reads no file outside the folders of its list
         try:
-            nltk.data.find(_PUNKT)
+            rules = Path(str(nltk.data.find(_PUNKT)))
         except LookupError:
             continue
+        if any(path.stat().st_nlink > 1 for path in rules.glob("*")):
+            nltk.data.path.insert(0, _copied(rules))
         return True
     return False
 
@@ -62,17 +65,9 @@ def _carried_folders() -> list[Path]:
     return [Path(folder) / "core" / "_static" / "nltk_cache" for folder in folders]
 
 
-def _without_hard_links(folder: Path) -> str:
-    """Return a folder whose files NLTK reads: it refuses those with several names, as uv and conda install packages."""
-    rules = folder / _PUNKT
-    if not any(path.stat().st_nlink > 1 for path in rules.glob("*") if path.is_file()):
-        return str(folder)
-    copied = Path(tempfile.mkdtemp(dir=_copies().name))
-    shutil.copytree(rules, copied / _PUNKT, dirs_exist_ok=True)
-    return str(copied)
-
-
-@cache
-def _copies() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder that is removed when this process ends."""
-    return tempfile.TemporaryDirectory(prefix="kshot-nltk-")
+def _copied(rules: Path) -> str:
+    """Copy rules to where NLTK reads them: it refuses files with several names, as uv and conda install packages."""
+    folder = tempfile.mkdtemp(prefix="kshot-nltk-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shutil.copytree(rules, Path(folder) / _PUNKT)
+    return folder
