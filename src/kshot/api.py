@@ -159,13 +159,16 @@ def _runs_to_reuse(reuse: Any) -> list[str | Path]:
 
 def _opened(role: str, spec: str | Model, settings: Settings, watcher: Watcher) -> Model:
     """Open a model, which may take minutes: those who watch see it. Evaluated models run in workers if they should."""
+    pooled = role == "model" and runs_in_pool(spec, settings)
+    if not isinstance(spec, str) and not pooled:
+        return spec  # the user has opened it
     label = f"opening {spec if isinstance(spec, str) else spec.name}"
     watcher.step(label, 0, 1)
     try:
         options = options_for(role, settings, spec) if isinstance(spec, str) else {}
-        if role == "model" and runs_in_pool(spec, settings):
-            return open_pool(spec, options, settings, watcher.note)
-        return open_model(spec, options) if isinstance(spec, str) else spec
+        if isinstance(spec, str) and not pooled:
+            return open_model(spec, options)
+        return open_pool(spec, options, settings, watcher.note)
     finally:
         watcher.step(label, 1, 1)
 
