@@ -278,7 +278,7 @@ class Dispatcher:
         for worker in able:
             if not worker.sent and self._suspects:
                 self._send(worker, [self._suspects.popleft()], alone=True)
-            elif worker.can_take and not worker.alone:
+            elif (worker.can_take or not worker.sent) and not worker.alone:
                 if not worker.sent and not self._routing.own(worker.number) and self._routing:
                     self._routing.steal(worker.number)
                 own = self._routing.own(worker.number)

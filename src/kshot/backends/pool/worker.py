@@ -129,7 +129,11 @@ class _Inbox:
     def give_back(self) -> tuple[int, ...]:
         """Remove the last half of what waits, and return its numbers."""
         with self._lock:
-            return tuple(self._items.pop()[0] for _ in range((len(self._items) + 1) // 2))
+            given = tuple(self._items.pop()[0] for _ in range((len(self._items) + 1) // 2))
+            emptied = bool(given) and not self._items
+        if emptied:  # nothing is left to begin, so that no take would say so
+            self._begun()
+        return given
 
     def close(self) -> None:
         with self._lock:
