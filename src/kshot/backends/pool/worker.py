@@ -1,4 +1,4 @@
-"""The loop of a worker, whoever started it: it opens the job, gives it what it is sent, and sends the results back."""
+"""The loop of a worker, the same for all launchers: it opens the job, gives it items, and sends the results back."""
 
 from __future__ import annotations
 
