@@ -87,10 +87,12 @@ def _notebook(folder):
         if step in known:
             return
         known.add(step)
-        line = b"%b %d %d\n" % (step[0].encode(), step[1], step[2])
-        if at + length(line) < end:
+        line = b"%b %d %d" % (step[0].encode(), step[1], step[2])
+        if at + length(line) + 1 < end:
             area[at : at + length(line)] = line
             at += length(line)
+            area[at : at + 1] = b"\n"  # by itself, so that a line has it only if the process was not killed within
+            at += 1
         else:
             area[end - 1 : end] = b"!"
 
@@ -126,7 +128,7 @@ def arcs_in(folder, root):
     for path in folder.iterdir():
         data = path.read_bytes()
         assert b"!" not in data, "_BYTES is too small"
-        lines.update(re.findall(rb"[^\0\n]+", data))  # most of a file is empty, and most lines are in many files
+        lines.update(re.findall(rb"([^\0\n]+)\n", data))  # most of a file is empty, and most lines are in many files
     arcs = defaultdict(set)
     for line in lines:
         name, last, number = line.decode().rsplit(" ", 2)

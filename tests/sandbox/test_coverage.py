@@ -83,6 +83,11 @@ def test_steps_are_those_that_coverage_counts(tmp_path):
     assert arcs_in(folder, path.parent)[str(path)] == arcs_by_coverage(path, tmp_path)
 
 
+def test_a_step_that_a_kill_cut_short_is_not_counted(tmp_path):
+    (tmp_path / "1").write_bytes(b"a.py 1 2\nb/long_na" + bytes(20) + b"c.py -3 4\nd.py 5 6" + bytes(20))
+    assert arcs_in(tmp_path, "root") == {"root/a.py": {(1, 2)}, "root/c.py": {(-3, 4)}}
+
+
 # ---- real confined processes ----
 
 
