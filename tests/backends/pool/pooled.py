@@ -203,3 +203,29 @@ def pids(folder: Path) -> list[int]:
 def wait_until_gone(folder: Path) -> None:
     own = os.getpid()
     wait_until(lambda: not [pid for pid in pids(folder) if pid != own and is_alive(pid)], "a process is left")
+
+
+def open_pipes_and_sockets() -> list[str]:
+    """The pipes and sockets of this process."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(descriptor.readlink())
+        except FileNotFoundError:  # the one that lists the others
+            continue
+        if target.startswith(("pipe:", "socket:")):
+            found.append(target)
+    return sorted(found)
+
+
+def unused_shared_memory() -> set[str]:
+    """The shared memory that no process has open: nobody will ever remove it."""
+    found = {each.name for each in Path("/dev/shm").iterdir()}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            mapped = (process / "maps").read_text()
+            opened = " ".join(str(each.readlink()) for each in (process / "fd").iterdir())
+        except OSError:  # it has ended, or belongs to somebody else
+            continue
+        found -= {name for name in found if f"/dev/shm/{name}" in mapped or f"/dev/shm/{name}" in opened}
+    return found

@@ -1,4 +1,4 @@
-"""However a run with workers ends, it leaves no process, no shared memory and no file of its own behind."""
+"""However a run with workers ends, it leaves no process, pipe, socket, shared memory or file of its own behind."""
 
 import os
 import signal
@@ -10,7 +10,16 @@ import pytest
 
 import kshot
 from kshot.core.errors import KshotError
-from tests.backends.pool.pooled import is_alive, lines, pids, wait_until, wait_until_gone, write
+from tests.backends.pool.pooled import (
+    is_alive,
+    lines,
+    open_pipes_and_sockets,
+    pids,
+    unused_shared_memory,
+    wait_until,
+    wait_until_gone,
+    write,
+)
 
 
 @pytest.fixture
@@ -21,7 +30,8 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(folder, monkeypatch):
-    """What a pool could leave behind: processes, and files."""
+    """What a pool could leave behind. Shared memory is waited for: other tests, at the same time, use some too."""
+    descriptors, shared = open_pipes_and_sockets(), unused_shared_memory()
     temporary = folder / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -29,7 +39,9 @@ def nothing_is_left(folder, monkeypatch):
     yield
     wait_until_gone(folder)
     assert pids(folder), "no worker has run"
-    assert not list(temporary.glob("*kshot*"))
+    assert not list(temporary.iterdir())
+    assert open_pipes_and_sockets() == descriptors
+    wait_until(lambda: unused_shared_memory() <= shared, "shared memory is left")
 
 
 IN_PROCESS = {

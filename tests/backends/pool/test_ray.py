@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.pool.pooled import answered, is_alive, lines, pids, same_files, wait_until, write
+from tests.backends.pool.pooled import (
+    answered,
+    is_alive,
+    lines,
+    pids,
+    same_files,
+    unused_shared_memory,
+    wait_until,
+    write,
+)
 
 pytestmark = pytest.mark.needs("ray")
 
@@ -106,6 +115,7 @@ def test_the_run_is_killed_and_its_actors_end(cluster, folder):
     wait_until(lambda: len(set(lines(folder / "computing"))) == 2, "no actor computes", 240)
     process.kill()
     process.communicate()
+    assert process.returncode == -signal.SIGKILL
     wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left", 240)
 
 
@@ -124,13 +134,13 @@ def test_a_worker_that_waits_for_a_gpu_says_so(cluster, folder, default_sigint):
     assert "Traceback" not in rest
 
 
-def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, monkeypatch):
+@pytest.fixture
+def marked(folder, monkeypatch):
+    """Processes that a run has started, and all that these have: they inherit a variable."""
     mark = f"KSHOT_TEST_MARK={folder}"
     monkeypatch.setenv(*mark.split("=", 1))
-    said = ended(started("world.py:Noting", "run", "--workers", 2, "--ray", "local"))
-    assert "died" not in said
 
-    def left():
+    def living():
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -141,7 +151,28 @@ def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, monkeypatch):
                 found.append(int(process.name))
         return [pid for pid in found if is_alive(pid)]
 
-    wait_until(lambda: not left(), "Ray is left")
+    return living
+
+
+@pytest.mark.parametrize("end", [None, signal.SIGINT, signal.SIGKILL], ids=["done", "Ctrl-C", "SIGKILL"])
+def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, marked, end, default_sigint):
+    sessions = Path("/tmp/ray")
+    shared, before = unused_shared_memory(), set(sessions.glob("*"))
+    process = started("world.py:Noting" if end is None else "world.py:Waits", "run", "--workers", 2, "--ray", "local")
+    if end is None:
+        assert "died" not in ended(process)
+    else:
+        wait_until(lambda: lines(folder / "computing"), "no actor computes", 240)
+        process.send_signal(end)
+        said = process.communicate(timeout=300)[1]
+        assert process.returncode == (130 if end == signal.SIGINT else -end)
+        assert "Traceback" not in said
+    wait_until(lambda: not marked(), "Ray is left")
+    wait_until(lambda: unused_shared_memory() <= shared, "shared memory is left")
+    if end != signal.SIGKILL:
+        own = [each for each in set(sessions.glob("session_*")) - before if each.name.endswith(f"_{process.pid}")]
+        assert own, "Ray has no folder"
+        assert not [path for path in own[0].rglob("*") if path.is_socket()]
 
 
 def test_files_travel_to_other_machines(tmp_path, monkeypatch):

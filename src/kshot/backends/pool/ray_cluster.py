@@ -88,13 +88,16 @@ class RayActors:
         self._threads: dict[int, threading.Thread] = {}
         self._job, self._closed = b"", threading.Event()
         self._report: Report = _silent
+        self._sockets: list[Path] = []
         if self._own:
             self._connect(None if address == "auto" else address)
 
     def _connect(self, address: str | None) -> None:
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            self._ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            context = self._ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            names = (context.address_info.get(name) for name in ("raylet_socket_name", "object_store_address"))
+            self._sockets = [Path(name) for name in names if name]
         except (ConnectionError, RuntimeError, ValueError, OSError) as exc:
             what = f"there is no Ray cluster: {one_line(exc)[:200]}"
             raise BackendError(
@@ -158,6 +161,8 @@ class RayActors:
             self._actors, self._threads = [], {}
             if self._own:
                 self._ray.shutdown()
+                for path in self._sockets:
+                    _remove_dead(path)
 
     def _follow(self, worker: int) -> None:
         """Report the events of an actor until it ends or is lost."""
@@ -213,6 +218,17 @@ class _Life:
     placed: bool = False
     raised: bool = False
     told: bool = False
+
+
+def _remove_dead(path: Path) -> None:
+    """Remove the file of a socket that nobody listens to: Ray leaves those of a cluster that it has ended."""
+    import socket
+
+    with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as tried:  # not every system has such sockets
+        try:
+            tried.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
 
 
 def _silent(_worker: int, _events: Sequence[Event]) -> None:
