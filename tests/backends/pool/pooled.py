@@ -5,7 +5,9 @@ import os
 import time
 from pathlib import Path
 
+from kshot.index.store import MANIFEST_FILE
 from tests.commands import CAPITALS
+from tests.passages.books import question
 
 WORLD = '''
 """Models for pools. Their folder is the one of this file: whatever they note is found there, in whichever process."""
@@ -229,3 +231,19 @@ def unused_shared_memory() -> set[str]:
             continue
         found -= {name for name in found if f"/dev/shm/{name}" in mapped or f"/dev/shm/{name}" in opened}
     return found
+
+
+def book_of_lines(folder: Path, count: int) -> tuple[str, ...]:
+    """Write a book in which each line is a passage, and return the arguments that search it."""
+    book = folder / "book"
+    (book / "chapters").mkdir(parents=True)
+    (book / "chapters" / "chapter_1.md").write_text("\n".join(f"Line {at} has the word w{at}." for at in range(count)))
+    asked = question(1, 1, "Which line has w9000?", [["Line 9000 has the word w9000."]])
+    (book / "questions.json").write_text(json.dumps({"questions": [asked]}))
+    return ("run", "-d", "passages", "--data", "book", "--chunker", "lines", "-m", "bm25")
+
+
+def index_files(root: Path) -> dict[str, bytes]:
+    """The bytes of the one index that is there, but for the dates of its manifest."""
+    (folder,) = root.iterdir()
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != MANIFEST_FILE}

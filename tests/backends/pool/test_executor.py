@@ -1,6 +1,5 @@
 """Workers that build an index: the same files, whoever dies; nothing is left behind."""
 
-import json
 import os
 import signal
 from dataclasses import dataclass
@@ -17,23 +16,16 @@ from kshot.backends.search.late import Late
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, UsageError
 from kshot.index import encoders
-from kshot.index.store import MANIFEST_FILE, Store
+from kshot.index.store import Store
 from tests import tiny_encoders
-from tests.backends.pool.pooled import is_alive, lines, wait_until
+from tests.backends.pool.pooled import book_of_lines, index_files, is_alive, lines, wait_until
 from tests.commands import kshot_process
-from tests.passages.books import question
 
 TEXTS = [f"The {colour} cat number {at}, über alles" for at in range(20) for colour in ("red", "blue", "green")]
 
 
 def corpus_of(texts):
     return Corpus(Passage(f"p{at}", text) for at, text in enumerate(texts))
-
-
-def files(root):
-    """The bytes of the one index that is there, but for the dates of its manifest."""
-    (folder,) = root.iterdir()
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != MANIFEST_FILE}
 
 
 @dataclass(frozen=True)
@@ -104,6 +96,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path):
     assert lines(tmp_path / "begun").count("4") == 3
     assert len(told) == 2
     assert all("died and starts again: it was killed by SIGKILL" in line for line in told)
+    assert told[1].endswith("; shards to build again, one by one: 1")
     all_gone(tmp_path)
 
 
@@ -134,7 +127,7 @@ def test_bm25_has_the_same_bytes_with_workers(tmp_path, monkeypatch, options):
     monkeypatch.setattr(bm25, "_SHARD_PASSAGES", 7)
     for name, executor in (("plain", None), ("pool", pool(2))):
         Bm25(**options).open(corpus_of(["", *TEXTS, "…"]), Store(tmp_path / name, executor=executor))
-    assert files(tmp_path / "plain") == files(tmp_path / "pool")
+    assert index_files(tmp_path / "plain") == index_files(tmp_path / "pool")
 
 
 @pytest.mark.needs("sentence-transformers")
@@ -144,17 +137,11 @@ def test_vectors_have_the_same_bytes_with_workers_of_as_many_threads(tmp_path, m
     model = str(tiny_encoders.sentence_encoder(tmp_path / "tiny", length=24))
     for name, executor in (("plain", None), ("pool", pool(2))):
         make(model).open(corpus_of(TEXTS), Store(tmp_path / name, executor=executor))
-    assert files(tmp_path / "plain") == files(tmp_path / "pool")
+    assert index_files(tmp_path / "plain") == index_files(tmp_path / "pool")
 
 
 def test_a_killed_run_goes_on_with_its_shards(tmp_path):
-    book = tmp_path / "book"
-    (book / "chapters").mkdir(parents=True)
-    text = "\n".join(f"Line {at} has the word w{at}." for at in range(17_000))  # three shards
-    (book / "chapters" / "chapter_1.md").write_text(text)
-    asked = question(1, 1, "Which line has w9000?", [["Line 9000 has the word w9000."]])
-    (book / "questions.json").write_text(json.dumps({"questions": [asked]}))
-    arguments = ("run", "-d", "passages", "--data", "book", "--chunker", "lines", "-m", "bm25")
+    arguments = book_of_lines(tmp_path, 17_000)  # three shards
 
     def run(out, *more, cache="cache", point=""):
         environment = {**os.environ, "KSHOT_CACHE": str(tmp_path / cache), "KSHOT_KILL_POINT": point}
@@ -174,6 +161,6 @@ def test_a_killed_run_goes_on_with_its_shards(tmp_path):
     assert ended.code == 0, ended.err
     plain = run("b", cache="other")
     assert plain.code == 0, plain.err
-    assert files(tmp_path / "cache" / "indexes") == files(tmp_path / "other" / "indexes")
+    assert index_files(tmp_path / "cache" / "indexes") == index_files(tmp_path / "other" / "indexes")
     for name in ("samples.jsonl", "summary.json"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()

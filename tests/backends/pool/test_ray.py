@@ -14,6 +14,8 @@ import pytest
 
 from tests.backends.pool.pooled import (
     answered,
+    book_of_lines,
+    index_files,
     is_alive,
     lines,
     pids,
@@ -22,6 +24,7 @@ from tests.backends.pool.pooled import (
     wait_until,
     write,
 )
+from tests.commands import kshot_process
 
 pytestmark = pytest.mark.needs("ray")
 
@@ -132,6 +135,17 @@ def test_a_worker_that_waits_for_a_gpu_says_so(cluster, folder, default_sigint):
     _, rest = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in rest
+
+
+def test_an_index_is_built_by_actors(cluster, tmp_path):
+    book = book_of_lines(tmp_path, 17_000)  # three shards
+    for name, more in (("plain", ()), ("pooled", ("--workers", "2", "--ray", cluster.address))):
+        environment = {**os.environ, "KSHOT_CACHE": str(tmp_path / name / "cache")}
+        found = kshot_process(*book, "--out", f"{name}/run", *more, cwd=tmp_path, env=environment)
+        assert found.code == 0, found.err
+    plain, pooled = (index_files(tmp_path / name / "cache" / "indexes") for name in ("plain", "pooled"))
+    assert plain == pooled
+    assert same_files(tmp_path / "plain" / "run", tmp_path / "pooled" / "run")
 
 
 @pytest.fixture

@@ -73,13 +73,24 @@ class _Pending:
 
 
 class Dispatcher:
-    """A pool of workers that have one job. ``tell`` shows a line to the user, ``where`` names the job in messages."""
+    """A pool of workers that have one job.
+
+    ``tell`` shows a line to the user; in messages, ``where`` names the job, and ``again`` is what happens to the items
+    that a dead worker had.
+    """
 
     def __init__(
-        self, launcher: Launcher, job: Job, workers: int, *, where: str, tell: Callable[[str], None] = lambda _: None
+        self,
+        launcher: Launcher,
+        job: Job,
+        workers: int,
+        *,
+        where: str,
+        tell: Callable[[str], None] = lambda _: None,
+        again: str = "requests to ask again",
     ) -> None:
         """Start the workers; ``facts`` waits for the first of them."""
-        self._launcher, self._where, self._tell = launcher, where, tell
+        self._launcher, self._where, self._tell, self._again = launcher, where, tell, again
         self._inbox: queue.SimpleQueue[tuple[int, Sequence[Event]]] = queue.SimpleQueue()
         self.notify: Callable[[], None] = lambda: None
         self.workers = [WorkerState(number) for number in range(workers)]
@@ -253,7 +264,7 @@ class Dispatcher:
                 self._error = BackendError(f"all workers have died: {reason}", where=self._where)
             self._tell(f"{name} died {MAX_DEATHS} times without any work, and is not started again: {reason}")
             return
-        again = f"; {len(lost):,} requests are asked again, one by one" if lost else ""
+        again = f"; {self._again}, one by one: {len(lost):,}" if lost else ""
         self._tell(f"{name} died and starts again: {reason}{again}")
         self._launcher.restart(worker.number)
 

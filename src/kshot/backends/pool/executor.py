@@ -32,7 +32,9 @@ class PoolExecutor:
     ) -> Generator[tuple[int, Any], None, None]:
         """Yield each number with the result of its item, as they come; what a worker had that dies is done again."""
         launcher, count = self._launcher(len(numbers))
-        dispatcher = Dispatcher(launcher, _WorkJob(work), count, where=_WHERE, tell=self._tell)
+        dispatcher = Dispatcher(
+            launcher, _WorkJob(work), count, where=_WHERE, tell=self._tell, again="shards to build again"
+        )
         try:
             yield from _results(dispatcher, iter(numbers), item)
         finally:

@@ -98,7 +98,8 @@ def _here(settings: PoolSettings, *, on_gpus: bool, deterministic: bool, at_most
     gpus = devices.visible_gpus() if on_gpus else []
     each = min(1, len(gpus)) if settings.gpus_per_worker is None else settings.gpus_per_worker
     if each > len(gpus):
-        raise UsageError(f"each worker needs {each} GPUs, and this machine has {len(gpus)}")
+        what = f"each worker needs {each} GPUs, and this machine has {len(gpus)}"
+        raise UsageError(what, where="--gpus-per-worker", hint="Give a smaller number, or more machines by --ray.")
     count = devices.worker_count(settings.workers or "auto", len(gpus), each, devices.cores())
     count = count if at_most is None else min(count, at_most)
     return Processes(devices.environments(count, gpus, each, deterministic=deterministic)), count
