@@ -1,12 +1,12 @@
 """Building indexes with workers: seconds, processor time, and the peak of memory of this process and of each worker.
 
     .venv/bin/python benchmarks/indexing.py                                    # 1,000,000 passages by BM25
-    .venv/bin/python benchmarks/indexing.py --engine dense --passages 20000    # vectors by MiniLM
+    .venv/bin/python benchmarks/indexing.py --engine dense --passages 20000 --words 20 --workers 0 2    # by MiniLM
 
-Run it on an idle machine. The passages are made by a fixed seed: words by Zipf's law, 60 in the mean. Every build is a
-process of its own; that without workers comes first, and the files of the others are compared with its files. The
-corpus is made before the clock starts. ``--interrupt`` kills each build but the first with SIGKILL at half of its
-shards, and goes on.
+Run it on an idle machine. The passages are made by a fixed seed: words by Zipf's law, 60 in the mean (a word is about
+four tokens, since none is English). Every build is a process of its own; that without workers comes first, and the
+files of the others are compared with its files. The corpus is made before the clock starts. ``--interrupt`` kills each
+build but the first with SIGKILL at half of its shards, and goes on.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kshot.core.corpus import Corpus, Passage
 from kshot.index.store import Store
 from kshot.settings import settings_from
 
-VOCABULARY, MEAN_WORDS, SEED = 200_000, 60, 7
+VOCABULARY, SEED = 200_000, 7
 BLOCK = 10_000
 
 
-def corpus_of(passages: int) -> Corpus:
+def corpus_of(passages: int, mean_words: int) -> Corpus:
     """Make passages of words that are as common as words of a language are."""
     draw = np.random.default_rng(SEED)
     chances = np.cumsum(1 / np.arange(1, VOCABULARY + 1))
@@ -43,7 +43,7 @@ def corpus_of(passages: int) -> Corpus:
     )
     found: list[Passage] = []
     while len(found) < passages:
-        lengths = draw.poisson(MEAN_WORDS, min(BLOCK, passages - len(found)))
+        lengths = draw.poisson(mean_words, min(BLOCK, passages - len(found)))
         drawn = words[np.searchsorted(chances, draw.random(int(lengths.sum())) * chances[-1])]
         ends = np.cumsum(lengths).tolist()
         for first, last in zip([0, *ends[:-1]], ends, strict=True):
@@ -51,9 +51,9 @@ def corpus_of(passages: int) -> Corpus:
     return Corpus(found)
 
 
-def build(root: Path, engine: str, passages: int, workers: int, kill_at: float) -> None:
+def build(root: Path, given: argparse.Namespace, kill_at: float) -> None:
     """Build one index, and print what it took."""
-    corpus = corpus_of(passages)
+    corpus, (workers,) = corpus_of(given.passages, given.words), given.workers
     corpus.digest  # noqa: B018 - computed now, outside of the time
     settings = settings_from({"workers": workers} if workers else {})
     before = peak(os.getpid())
@@ -74,7 +74,7 @@ def build(root: Path, engine: str, passages: int, workers: int, kill_at: float) 
 
     executor = open_executor(settings, print, device=None)
     began, spent = time.perf_counter(), used()
-    make_search_engine(engine).open(corpus, Store(root, progress, executor))
+    make_search_engine(given.engine).open(corpus, Store(root, progress, executor))
     seconds, spent = time.perf_counter() - began, used() - spent
     shown = f"{before:>11,} {peak(os.getpid()):>9,} {max(peaks.values()):>12,}"
     print(f"{workers:>7} {first[0]:>7} {seconds:>9.1f} {spent:>9.1f} {shown}", flush=True)
@@ -101,12 +101,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", default="bm25")
     parser.add_argument("--passages", type=int, default=1_000_000)
+    parser.add_argument("--words", type=int, default=60)
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--interrupt", action="store_true")
     parser.add_argument("--build", nargs=2, metavar=("ROOT", "KILL_AT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.build:
-        build(Path(given.build[0]), given.engine, given.passages, given.workers[0], float(given.build[1]))
+        build(Path(given.build[0]), given, float(given.build[1]))
         return
     print(f"{given.engine}, {given.passages:,} passages; 0 workers: in this process. Peaks of memory in MiB.")
     print("workers    from   seconds       CPU with corpus      peak  each worker")
@@ -114,7 +115,7 @@ def main() -> None:
     for workers in given.workers:
         with tempfile.TemporaryDirectory() as root:
             command = [sys.executable, __file__, "--engine", given.engine, "--passages", str(given.passages)]
-            command += ["--workers", str(workers), "--build", root]
+            command += ["--words", str(given.words), "--workers", str(workers), "--build", root]
             if given.interrupt and first is not None:
                 subprocess.run([*command, "0.5"], check=False)
             subprocess.run([*command, "0"], check=True)
