@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kshot.core.errors import DataError
 from tests.backends.pool.pooled import (
     answered,
     book_of_lines,
@@ -197,7 +198,7 @@ def test_files_travel_to_other_machines(tmp_path, monkeypatch):
 
     (here := tmp_path / "here").mkdir()
     (elsewhere := tmp_path / "elsewhere").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(elsewhere))
+    monkeypatch.setenv("KSHOT_CACHE", str(elsewhere))
     monkeypatch.chdir(here)
     Path("pool_neighbour.py").write_text("SUFFIX = '!'\n")
     Path("pool_talker.py").write_text(
@@ -211,4 +212,8 @@ def test_files_travel_to_other_machines(tmp_path, monkeypatch):
         file.unlink()
     opened = job.open()
     assert (opened.facts.name, opened.facts.fingerprint) == (expected_name, expected)
-    assert [path.name for path in elsewhere.glob("kshot-*/*.py")] != []
+    assert {path.name for path in elsewhere.glob("plugins/*/*")} == {"pool_neighbour.py", "pool_talker.py"}
+    (shut := tmp_path / "shut").write_text("no folder")
+    monkeypatch.setenv("KSHOT_CACHE", str(shut))
+    with pytest.raises(DataError, match=r"the cache cannot be written: .*Set KSHOT_CACHE"):
+        job.open()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kshot.core.cache_folder import cache_folder
 from kshot.core.errors import DataError, UsageError
 from kshot.core.plugin_files import load_plugin_file, module_name
 from kshot.core.protocols import Model
@@ -66,11 +67,14 @@ class TravellingFiles:
         content = None if own is None else self.contents[own]
         if content is None or (path.is_file() and path.read_bytes() == content):
             return path
-        everything = b"".join(body for _, body in sorted(self.contents.items()))
-        folder = Path(tempfile.gettempdir()) / f"kshot-{hashlib.blake2b(everything, digest_size=12).hexdigest()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        for name, body in self.contents.items():
-            _write_whole(folder / name, body)
+        digest = hashlib.blake2b(repr(sorted(self.contents.items())).encode(), digest_size=12).hexdigest()
+        folder = cache_folder() / "plugins" / digest  # not a temporary folder, in which others could put code
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name, body in self.contents.items():
+                _write_whole(folder / name, body)
+        except OSError as exc:
+            raise DataError(f"the cache cannot be written: {exc}", where=str(folder), hint="Set KSHOT_CACHE.") from exc
         return folder / path.name
 
 
