@@ -208,6 +208,7 @@ def refused(folders, **options):
 
 
 def test_missing_shards_are_named(three):
+    assert "there is no shard to merge" in refused([])
     assert "shard 2 of 3 is missing" in refused([three[0], three[2]])
     assert "shards 2–3 of 3 are missing" in refused(three[:1])
 

@@ -33,7 +33,7 @@ from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
 from kshot.runs.progress_tracker import FolderProgress
 from kshot.runs.runner import Run
-from kshot.runs.watchers import Watchers, closing_for, given_watchers
+from kshot.runs.watchers import Watchers, following, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of, without_effect
@@ -79,11 +79,7 @@ def _evaluated_once(
     with code.watching(), programs_wanted(unsafe=settings.unsafe_programs), ExitStack() as ending:
         plan = planned(model, dataset, settings, log)
         ending.callback(_close_all, plan.sources)
-        shown = Watchers(*given_watchers(watcher))
-        for logger in plan.loggers:
-            logger.show_on(shown)
-        watching = Watchers(shown, *plan.loggers)
-        with closing_for(watching):
+        with following(watcher, plan.loggers) as watching:
             result = _evaluated(plan, out=out, reuse=reuse, watcher=watching, code=code)
             if plan.settings.report and result.path is not None and plan.settings.shard is None:
                 from kshot.reporting import report_at_end

@@ -12,12 +12,12 @@ from kshot.core.errors import RunError, UsageError
 from kshot.core.task import TaskResult
 from kshot.core.watcher import Watcher
 from kshot.loggers import make_loggers
-from kshot.rescoring import recorded_settings, scored_run
+from kshot.rescoring import NamedAgain, recorded_settings, scored_run
 from kshot.result import Result
 from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.shard_runs import ShardRun, copy_answers, joined_spec, read_shards, shard_of
 from kshot.runs.spec_file import SPEC, read_spec
-from kshot.runs.watchers import Watchers, closing_for, given_watchers
+from kshot.runs.watchers import following
 
 _MERGED = "merged"
 """Where ``spec.json`` says which folders were joined."""
@@ -44,11 +44,8 @@ def merge(
         raise UsageError(f"runs is {runs!r:.60}; it must be a list of run folders")
     folders = [checked_folder("a run", run) for run in runs]
     path = checked_folder("out", out)
-    loggers, shown = make_loggers(log), Watchers(*given_watchers(watcher))
-    for logger in loggers:
-        logger.show_on(shown)
-    watching = Watchers(shown, *loggers)
-    with closing_for(watching):
+    loggers = make_loggers(log)
+    with following(watcher, loggers) as watching:
         shards = read_shards(_once(folders))
         _check_out(path, shards)
         spec = joined_spec(shards)
@@ -56,11 +53,8 @@ def merge(
             path,
             spec,
             recorded_settings(spec, shards[0].path),
-            dataset,
-            trust=trust,
-            dataset_path=dataset_path,
-            unsafe_programs=unsafe_programs,
-            watcher=watching,
+            NamedAgain(dataset, trust, dataset_path, unsafe_programs=unsafe_programs),
+            watching,
             fill=partial(_fill, shards=shards, spec=spec, watcher=watching),
             check=partial(_check_answers, shards=shards, path=path),
         )

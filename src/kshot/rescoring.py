@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from kshot.runs.own_files import REPORT
 from kshot.runs.runner import Run
 from kshot.runs.samples_file import SAMPLES, read_samples
 from kshot.runs.spec_file import read_spec
-from kshot.runs.watchers import Watchers, closing_for, given_watchers
+from kshot.runs.watchers import following
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
 from kshot.sources import HELPER_ROLES, helpers_of, source_of, tell_apart, without_effect
@@ -57,31 +56,47 @@ def score(
     ``unsafe_programs``: run programs also where the system cannot confine them, whatever the run was told.
     ``log`` and ``watcher``: as in ``evaluate``; the figures are logged as those of a new run.
     """
-    loggers, shown = make_loggers(log), Watchers(*given_watchers(watcher))
-    for logger in loggers:
-        logger.show_on(shown)
-    watching = Watchers(shown, *loggers)
-    with closing_for(watching):
+    loggers = make_loggers(log)
+    with following(watcher, loggers) as watching:
         path = checked_folder("the run", run)
         spec = read_spec(path)
         settings = recorded_settings(spec, path)
         _check_answers(spec, path)
-        again = partial(scored_run, path, spec, settings, dataset, trust=trust, dataset_path=dataset_path)
-        result = again(unsafe_programs=unsafe_programs, watcher=watching)
+        named = NamedAgain(dataset, trust, dataset_path, unsafe_programs=unsafe_programs)
+        result = scored_run(path, spec, settings, named, watching)
     result.notes += [note for logger in loggers for note in logger.notes]
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAgain:
+    """What the user names of a run that is scored without its models; ``score`` says what each of it is."""
+
+    dataset: Any
+    trust: str | Path | Sequence[str | Path]
+    dataset_path: str | Path | None
+    unsafe_programs: bool
+
+    @property
+    def datasets(self) -> list[Any]:
+        """The datasets that are named again."""
+        if self.dataset is None:
+            return []
+        return list(self.dataset) if isinstance(self.dataset, (list, tuple)) else [self.dataset]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of code that the user trusts: those of the datasets, and others."""
+        return [*files_of(self.datasets), *_paths(self.trust)]
 
 
 def scored_run(
     path: Path,
     spec: Mapping[str, Any],
     settings: Settings,
-    dataset: Any,
-    *,
-    trust: str | Path | Sequence[str | Path],
-    dataset_path: str | Path | None,
-    unsafe_programs: bool,
+    named: NamedAgain,
     watcher: Watcher,
+    *,
     fill: Callable[[RunFolder], None] | None = None,
     check: Callable[[Sequence[TaskResult]], None] = lambda _: None,
 ) -> Result:
@@ -90,45 +105,23 @@ def scored_run(
     ``fill`` puts answers into the folder first; nothing is written before the datasets are found and their code is
     trusted. ``check`` may refuse the results before files are replaced.
     """
-    given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
-    if dataset_path is not None:
-        settings = replace(settings, dataset_path=str(dataset_path))
+    if named.dataset_path is not None:
+        settings = replace(settings, dataset_path=str(named.dataset_path))
     labels = _labels(spec, path)
-    datasets = named_again(labels, given, _moved_before(spec))
-    code = RecordedCode(spec, [*files_of(given), *_paths(trust)])
-    with code.guarding(), programs_wanted(unsafe=unsafe_programs):
-        sources = list(_sources(datasets, settings))
-        tell_apart(sources)
-        models, helpers = _absent_models(spec, helpers_of(settings, sources))
+    datasets = named_again(labels, named.datasets, _moved_before(spec))
+    code = RecordedCode(spec, named.files)
+    with code.guarding(), programs_wanted(unsafe=named.unsafe_programs):
         with ExitStack() as stack:
-            repair = fill is not None  # else nothing is added to the journal
-            folder = stack.enter_context(RunFolder(path, spec["identity"], repair=repair, fsync=settings.fsync))
+            sources: list[Source[Settings]] = []
+            for source in _sources(datasets, settings):
+                stack.callback(source.close)
+                sources.append(source)
+            tell_apart(sources)
+            adds = fill is not None
+            folder = stack.enter_context(RunFolder(path, spec["identity"], repair=adds, fsync=settings.fsync))
             if fill is not None:
                 fill(folder)
-            stored = stack.enter_context(StoredResponses(path))
-
-            def checked(results: Sequence[TaskResult]) -> None:
-                check_nothing_lost(results, folder)
-                check(results)
-
-            again = Run(
-                settings,
-                stored,
-                store=Store(),
-                folder=folder,
-                watcher=watcher,
-                helpers=helpers,
-                facts=spec.get("tasks", {}),
-                identity=spec["identity"],
-                check=checked,
-            )
-            for text in (*without_effect(settings, sources), *_notes(spec), *unsafe_notes()):
-                again.note(text)
-            for text in (text for source in sources for text in source.announcements()):
-                watcher.note(text)
-            result = Result.of(again.all(models, sources))
-            for source in sources:
-                source.close()
+            result = _scored(spec, settings, sources, folder, watcher=watcher, check=check)
             code.record_named_in(folder.spec)
             pairs = zip(labels, datasets, strict=True)
             folder.spec[_MOVED] = {label: now for label, now in pairs if isinstance(now, str) and now != label}
@@ -136,6 +129,41 @@ def scored_run(
         if settings.report or (path / REPORT).exists():  # one that stays would have the figures of before
             _report(result, watcher)
         return result
+
+
+def _scored(
+    spec: Mapping[str, Any],
+    settings: Settings,
+    sources: Sequence[Source[Settings]],
+    folder: RunFolder,
+    *,
+    watcher: Watcher,
+    check: Callable[[Sequence[TaskResult]], None],
+) -> Result:
+    """Score the answers in the journal of a folder."""
+
+    def checked(results: Sequence[TaskResult]) -> None:
+        check_nothing_lost(results, folder)
+        check(results)
+
+    models, helpers = _absent_models(spec, helpers_of(settings, sources))
+    with StoredResponses(folder.path) as stored:
+        again = Run(
+            settings,
+            stored,
+            store=Store(),
+            folder=folder,
+            watcher=watcher,
+            helpers=helpers,
+            facts=spec.get("tasks", {}),
+            identity=spec["identity"],
+            check=checked,
+        )
+        for text in (*without_effect(settings, sources), *_notes(spec), *unsafe_notes()):
+            again.note(text)
+        for text in (text for source in sources for text in source.announcements()):
+            watcher.note(text)
+        return Result.of(again.all(models, sources))
 
 
 def _check_answers(spec: Mapping[str, Any], path: Path) -> None:

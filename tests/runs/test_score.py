@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kshot.api import evaluate
+from kshot.datasets.source import DatasetSource
 from kshot.runs.folder import read_spec
 from kshot.runs.watchers import SilentWatcher
 from tests.commands import kshot
@@ -154,3 +155,14 @@ def test_data_that_have_changed_since_the_run_are_noted(capsys):
     for _ in range(2):
         done = kshot(capsys, "score", "run")
         assert (done.code, "rows: its data have changed since this run began" in done.err) == (0, True)
+
+
+def test_what_runs_beside_kshot_for_a_dataset_ends_also_when_scoring_fails(capsys, monkeypatch):
+    assert kshot(capsys, "run", "-d", PLANETS, "-m", "embedded", "--limit", "3", "--out", "run").code == 0
+    journal = Path("run/journal.jsonl")
+    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:-1]))
+    closed = []
+    monkeypatch.setattr(DatasetSource, "close", lambda source: closed.append(source.text))
+    done = kshot(capsys, "score", "run")
+    assert "holds no answer to 1 sample" in done.err
+    assert closed == [PLANETS]

@@ -207,23 +207,12 @@ def _work_folder(parsed: argparse.Namespace) -> str | None:
 
 
 def _score(parsed: argparse.Namespace) -> int:
-    from kshot.cli.gate import finish, gating
-    from kshot.cli.progress import Progress
+    from functools import partial
+
+    from kshot.cli.scoring_options import rescored
     from kshot.rescoring import score
 
-    wanted = gating(parsed)
-    with wanted.telling(parsed.run), results_apart(), Progress() as progress:
-        wanted.gates.check_baselines(parsed.run)
-        result = score(
-            parsed.run,
-            parsed.dataset,
-            trust=parsed.trust or (),
-            dataset_path=parsed.dataset_path,
-            unsafe_programs=parsed.unsafe_programs,
-            log=parsed.log,
-            watcher=progress,
-        )
-    return finish(result, wanted, as_json=parsed.json)
+    return rescored(parsed, parsed.run, partial(score, parsed.run))
 
 
 def _preview(parsed: argparse.Namespace) -> int:

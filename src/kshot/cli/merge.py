@@ -29,28 +29,15 @@ def add(commands: Any) -> None:
 
 def execute(parsed: argparse.Namespace) -> int:
     """Join the shards, and show the figures."""
-    from kshot.cli.gate import finish, gating
-    from kshot.cli.progress import Progress
-    from kshot.cli.streams import results_apart
+    from functools import partial
+
+    from kshot.cli.scoring_options import rescored
     from kshot.core.errors import UsageError
     from kshot.merging import merge
 
     if parsed.out == "":
         raise UsageError("--out is empty", hint="Name a folder.")
-    wanted = gating(parsed)
-    with wanted.telling(parsed.out), results_apart(), Progress() as progress:
-        wanted.gates.check_baselines(parsed.out)
-        result = merge(
-            parsed.run,
-            parsed.out,
-            parsed.dataset,
-            trust=parsed.trust or (),
-            dataset_path=parsed.dataset_path,
-            unsafe_programs=parsed.unsafe_programs,
-            log=parsed.log,
-            watcher=progress,
-        )
-    return finish(result, wanted, as_json=parsed.json)
+    return rescored(parsed, parsed.out, partial(merge, parsed.run, parsed.out))
 
 
 def finish_shard(result: Result, shard: str, *, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""The options of commands that score answers without asking a model: ``kshot score`` and ``kshot merge``."""
+"""What the commands share that score answers without asking a model: ``kshot score`` and ``kshot merge``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from kshot.cli.gate import add_gates
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+
+    from kshot.result import Result
 
 
 def add_rescoring(command: argparse.ArgumentParser) -> None:
@@ -32,6 +35,26 @@ def add_rescoring(command: argparse.ArgumentParser) -> None:
     add_log(command)
     command.add_argument("--json", action="store_true", help="print the results as JSON")
     add_gates(command)
+
+
+def rescored(parsed: argparse.Namespace, folder: str, call: Callable[..., Result]) -> int:
+    """Score with the options of both commands, show the figures, and check the gates of the run in the folder."""
+    from kshot.cli.gate import finish, gating
+    from kshot.cli.progress import Progress
+    from kshot.cli.streams import results_apart
+
+    wanted = gating(parsed)
+    with wanted.telling(folder), results_apart(), Progress() as progress:
+        wanted.gates.check_baselines(folder)
+        result = call(
+            dataset=parsed.dataset,
+            trust=parsed.trust or (),
+            dataset_path=parsed.dataset_path,
+            unsafe_programs=parsed.unsafe_programs,
+            log=parsed.log,
+            watcher=progress,
+        )
+    return finish(result, wanted, as_json=parsed.json)
 
 
 def add_trust(command: argparse.ArgumentParser) -> None:

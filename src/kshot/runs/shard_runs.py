@@ -58,6 +58,8 @@ def read_shards(folders: Sequence[Path]) -> list[ShardRun]:
     Folders that do not belong together are an error that names the difference; so are shards that are missing, there
     twice, unfinished or damaged, and one message names them all.
     """
+    if not folders:
+        raise UsageError("there is no shard to merge", hint="Name the run folders of all shards.")
     faults = Faults()
     found: list[ShardRun] = []
     for folder in folders:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
@@ -107,6 +107,28 @@ def closing_for(watcher: Watcher) -> Iterator[None]:
             warnings.warn(f"a watcher was not closed: {type(late).__name__}: {one_line(late)}", stacklevel=2)
         raise
     watcher.closed("done", None)
+
+
+class ShownLogger(Watcher, Protocol):
+    """A logger of a run, as ``loggers`` makes it: it tells on another watcher what the run waits for."""
+
+    notes: list[str]
+    """What the user is to know of it at the end."""
+
+    def show_on(self, watcher: Watcher, /) -> None:
+        """Tell it on this watcher."""
+        ...
+
+
+@contextmanager
+def following(watcher: Watcher | Sequence[Watcher] | None, loggers: Sequence[ShownLogger]) -> Iterator[Watchers]:
+    """Give the watchers and loggers of a user as one, and tell all of them how the run of this block ends."""
+    shown = Watchers(*given_watchers(watcher))
+    for logger in loggers:
+        logger.show_on(shown)
+    watching = Watchers(shown, *loggers)
+    with closing_for(watching):
+        yield watching
 
 
 def given_watchers(watcher: Watcher | Sequence[Watcher] | None) -> list[Watcher]:
