@@ -125,3 +125,15 @@ def test_names_that_a_function_gives_are_known_after_fitting():
     found = [unlisted.score(SAMPLE, each) for each in ({"size": 4}, {"size": 2, "night": 3})]
     assert unlisted.reduce("size", [each["size"] for each in found]) == 3
     assert unlisted.reduce("night", [each["night"] for each in found]) == 3
+
+
+def test_a_task_may_not_measure_any_number_of_figures():
+    def unlisted():
+        return UnlistedFigures(lambda name: MeanFigure(name, higher_is_better=True, share=False))
+
+    most = {f"m{number}": 1.0 for number in range(1000)}
+    found = unlisted()
+    found.fit([most, {"m0": 2.0}])
+    assert len(found.names) == 1000
+    with pytest.raises(DataError, match="the task measures 1,001 figures, and a task may have 1,000"):
+        unlisted().fit([most, {"one more": 1.0}])

@@ -66,10 +66,10 @@ class AgreedAnswer(Points):
 
 
 class BoxedAnswer(AgreedAnswer):
-    """The same for what a reply has in its box."""
+    """The same for what a reply has between the marks of a box."""
 
     def answer(self, reply: str) -> str:
-        """Return what is in the box."""
+        """Return what stands between the marks; without them, the whole reply."""
         found = _BOX.search(reply)
         return found[1].strip() if found else reply
 
