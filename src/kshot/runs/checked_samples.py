@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 from kshot.core.errors import RunError
@@ -36,6 +37,25 @@ def checked_samples(record: RunRecord) -> Iterator[ResultRow]:
         yield row
     for own in totals.values():
         own.check(where)
+
+
+def by_task(rows: Iterable[ResultRow]) -> Iterator[tuple[TaskOnModel, Iterator[ResultRow]]]:
+    """Yield the samples of each task on each model, as they follow one another."""
+    return groupby(rows, key=lambda row: (row["task"], row["model"]))
+
+
+def checked_by_task(record: RunRecord) -> Iterator[tuple[TaskOnModel, Iterator[ResultRow]]]:
+    """Yield checked samples by task. There must be some, and those of a task must follow one another."""
+    where = "" if record.path is None else str(record.path)
+    done = set()
+    for key, rows in by_task(checked_samples(record)):
+        if key in done:
+            hint = "kshot score writes the file again from the journal."
+            raise RunError("samples.jsonl is not in the order of tasks", where=where, hint=hint)
+        done.add(key)
+        yield key, rows
+    if not done:
+        raise RunError("the run has no samples", where=where)
 
 
 def check_figure(row: ResultRow, n: int, failed: int, value: float | None, where: str) -> None:

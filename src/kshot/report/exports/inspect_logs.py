@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -19,8 +18,7 @@ from kshot.core.file_names import FileNames, path_inside
 from kshot.core.records import ResultRow
 from kshot.report.exports.inspect_header import StandardErrors, figures_of, log_header
 from kshot.report.exports.inspect_samples import forms_of, inspect_sample, sample_id
-from kshot.runs.checked_samples import checked_samples
-from kshot.runs.headline import TaskOnModel
+from kshot.runs.checked_samples import by_task, checked_by_task
 from kshot.runs.record import RunRecord
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ def write_logs(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iter
         import inspect_ai.scorer  # noqa: F401 - the log and its samples are made of both
     _check_samples(record)
     names = FileNames()
-    for (task, model), rows in _by_task(record.iter_samples()):
+    for (task, model), rows in by_task(record.iter_samples()):
         figures = figures_of(record, task, model)
         header = log_header(record, spec, task, model)
         started = header.eval.created.replace(":", "-")
@@ -45,23 +43,12 @@ def write_logs(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iter
         yield path
 
 
-def _by_task(rows: Iterable[ResultRow]) -> Iterator[tuple[TaskOnModel, Iterator[ResultRow]]]:
-    return groupby(rows, key=lambda row: (row["task"], row["model"]))
-
-
 def _check_samples(record: RunRecord) -> None:
     """Refuse samples that cannot be logs, before the first one is written."""
-    done = set()
-    for key, rows in _by_task(checked_samples(record)):
-        if key in done:
-            hint = "kshot score writes the file again from the journal."
-            raise RunError("samples.jsonl is not in the order of tasks", where=str(record.path), hint=hint)
-        done.add(key)
+    for _, rows in checked_by_task(record):
         seen: set[int] = set()
         for row in rows:
             _refuse_twice(row, seen, record)
-    if not done:
-        raise RunError("the run has no samples", where=str(record.path))
 
 
 def _write_log(file: IO[bytes], header: EvalLog, rows: Iterator[ResultRow], figures: Sequence[ResultRow]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kshot.core.durable import new_version
-from kshot.core.errors import RunError, UsageError
+from kshot.core.errors import UsageError
 from kshot.core.file_names import FileNames, path_inside
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
@@ -22,9 +22,9 @@ from kshot.report.exports.inspect_samples import ScoreForm
 from kshot.report.exports.lmeval_samples import LoggedMetric, logged_metrics, logged_samples, sample_hash, task_hash
 from kshot.report.exports.shots import shots_in_prompts
 from kshot.report.sample_responses import read_response
-from kshot.runs.checked_samples import checked_samples
+from kshot.runs.checked_samples import by_task, checked_by_task
 from kshot.runs.folder import SUMMARY
-from kshot.runs.headline import TaskOnModel, finite
+from kshot.runs.headline import finite
 from kshot.runs.record import RunRecord
 
 _UNKNOWN = "N/A"
@@ -52,7 +52,7 @@ def write_results(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> I
     stamp = ended.replace(tzinfo=None).isoformat(timespec="microseconds").replace(":", "-")
     folders, files = FileNames("__"), FileNames("_")
     models: dict[str, _ModelResults] = {}
-    for (task, model), rows in _by_task(record.iter_samples()):
+    for (task, model), rows in by_task(record.iter_samples()):
         own = models.setdefault(model, _ModelResults(model))
         place = folder / folders.of(model)
         path = path_inside(place, f"samples_{files.of(task)}_{stamp}.jsonl")
@@ -65,24 +65,13 @@ def write_results(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> I
         yield path
 
 
-def _by_task(rows: Iterable[ResultRow]) -> Iterator[tuple[TaskOnModel, Iterator[ResultRow]]]:
-    return groupby(rows, key=lambda row: (row["task"], row["model"]))
-
-
 def _check_samples(record: RunRecord) -> None:
     """Refuse samples that lm-eval has no form for, before a file is written."""
-    done = set()
-    for key, rows in _by_task(checked_samples(record)):
-        if key in done:
-            hint = "kshot score writes the file again from the journal."
-            raise RunError("samples.jsonl is not in the order of tasks", where=str(record.path), hint=hint)
-        done.add(key)
+    for (task, _), rows in checked_by_task(record):
         for row in rows:
             if read_response(row, "").ranks:
                 hint = "--to trec writes rankings."
-                raise UsageError(f"{key[0]} searches, which lm-eval has no form for", hint=hint)
-    if not done:
-        raise RunError("the run has no samples", where=str(record.path))
+                raise UsageError(f"{task} searches, which lm-eval has no form for", hint=hint)
 
 
 class _Asked(NamedTuple):
