@@ -46,14 +46,7 @@ def sampling(
     stop += texts(model_cfg.get("stop_words"), "stop_words", entry.place)
     if stop:
         chosen["stop"] = tuple(dict.fromkeys(stop))
-    users = {
-        "max_tokens": settings.max_tokens,
-        "temperature": settings.temperature,
-        "stop": settings.stop,
-        "top_p": settings.top_p,
-        "top_k": settings.top_k,
-    }
-    chosen |= {name: value for name, value in users.items() if value is not None}
+    chosen |= settings.sampling()
     note = ""
     if times > 1 and not chosen.get("temperature"):
         chosen["temperature"] = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from kshot.core.errors import UsageError
 from kshot.core.options import Options, option
@@ -157,3 +157,14 @@ class GenerationSettings(Options):
     sample_num: int = _option(
         1, "number of replies for each sample; the majority answer counts", kind=int, least=1, most=100_000
     )
+
+    def sampling(self) -> dict[str, Any]:
+        """Return the fields of ``Generate`` that the user has set, by name."""
+        fields = {
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "stop": self.stop,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+        }
+        return {name: value for name, value in fields.items() if value is not None}

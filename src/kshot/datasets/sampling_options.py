@@ -70,14 +70,7 @@ def sampling_options(compiler: DatasetCompiler) -> dict[str, Any]:
     dataset = compiler.dataset
     chosen = _own_options(compiler)
     settings = dataset.args
-    given = {
-        "max_tokens": settings.max_tokens,
-        "temperature": settings.temperature,
-        "stop": settings.stop,
-        "top_p": settings.top_p,
-        "top_k": settings.top_k,
-    }
-    chosen |= {name: value for name, value in given.items() if value is not None}
+    chosen |= settings.sampling()
     if "stop" in chosen:
         stop = chosen["stop"] or ()
         chosen["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)

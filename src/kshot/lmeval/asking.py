@@ -102,14 +102,7 @@ def sampling(config: TaskConfig, form: Mapping[str, Any], settings: GenerationSe
         "stop": tuple(form["until"]),
         **{name: _number(given[name], name, config) for name in _NUMBERS if given.get(name) is not None},
     }
-    users = {
-        "max_tokens": settings.max_tokens,
-        "temperature": settings.temperature,
-        "stop": settings.stop,
-        "top_p": settings.top_p,
-        "top_k": settings.top_k,
-    }
-    chosen |= {name: value for name, value in users.items() if value is not None}
+    chosen |= settings.sampling()
     return {**chosen, "seed": seed} if chosen["temperature"] else chosen
 
 

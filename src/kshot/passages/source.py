@@ -232,15 +232,7 @@ def _method(corpus: Corpus, settings: PassageSettings) -> Callable[[Sample, Sear
     rewrite = query_prompt(settings) if settings.rewrite else None
     if settings.method != "rag":
         return search(rewrite)
-    given = {
-        "max_tokens": settings.max_tokens,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "top_k": settings.top_k,
-        "stop": settings.stop,
-    }
-    sampling = {name: value for name, value in given.items() if value is not None}
-    return rag(answer_prompt(settings), lambda passage: corpus[passage].text, rewrite, **sampling)
+    return rag(answer_prompt(settings), lambda passage: corpus[passage].text, rewrite, **settings.sampling())
 
 
 def _unreachable_note(benchmark: Benchmark, samples: Sequence[Sample], finder: EvidenceFinder) -> Iterator[str]:
