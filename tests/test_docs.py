@@ -137,6 +137,18 @@ def test_pages_name_only_options_that_exist(capsys):
             assert set(re.findall(r"--[a-z][a-z-]+", line)) <= known, f"{page.name}: {line}"
 
 
+@pytest.mark.needs("ray")
+def test_ray_accepts_the_cluster_of_the_docs():
+    import yaml
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    block = re.search(r"```yaml\n# cluster.yaml\n(.*?)```", (ROOT / "docs" / "ray.md").read_text(), re.DOTALL)
+    config = yaml.safe_load(block[1])
+    validate_config(prepare_config(config))
+    with pytest.raises(Exception, match="available_node_typez"):  # it is checked, and not only read
+        validate_config(prepare_config({**config, "available_node_typez": {}}))
+
+
 def test_the_readme_lists_every_extra():
     tomllib = pytest.importorskip("tomllib")  # Python 3.11
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]) - {
