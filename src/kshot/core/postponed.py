@@ -37,6 +37,10 @@ class BatchStore(Protocol):
         """Store the state; when this returns, a crash cannot lose it."""
         ...
 
+    def is_answered(self, key: str) -> bool:
+        """Whether the journal of the run has the answer to a request."""
+        ...
+
 
 class BatchQueue(Protocol):
     """The batches of one model."""

@@ -40,6 +40,10 @@ class BatchFile:
         with self._folder.replacing(BATCHES) as file:
             file.write(json.dumps(state) + "\n")
 
+    def is_answered(self, key: str) -> bool:
+        """Whether the journal of the run has the answer to a request."""
+        return self._folder.journal.get(key) is not None
+
     def _damaged(self) -> RunError:
         hint = "Delete it to submit again what is not in the journal; batches that are under way are then paid twice."
         return RunError(f"{BATCHES} is damaged", where=str(self._folder.path), hint=hint)

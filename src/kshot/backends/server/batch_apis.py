@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from kshot.backends.server.batch_http import BatchHttp
+from kshot.backends.server.reading import TooLargeError, UnreadableError
 from kshot.core.errors import BackendError
+from kshot.core.records import Failed
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+_ID_OF_LINE = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_.-]{1,200})"')
 _PAGE = 100
 _MAX_PAGES = 20
 """Batches that are looked through for one that was submitted and not noted: the latest 2,000 of the account."""
@@ -31,7 +34,10 @@ class BatchLine:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What became of one request: the status of its reply (None: it was not processed), and the reply or the error."""
+    """What became of one request: the status of its reply (None: it was not processed), and the reply or the error.
+
+    ``body`` may be a failure of kshot's own: the reply is there, and cannot be read.
+    """
 
     id: str
     status: int | None
@@ -49,7 +55,6 @@ class BatchStatus:
     files: tuple[str, ...] = ()
     refused: Mapping[int | None, str] = field(default_factory=dict)
     later: bool = False
-    done: int = 0
 
 
 class BatchApi(Protocol):
@@ -79,17 +84,24 @@ class BatchApi(Protocol):
         ...
 
 
-def _lines(http: BatchHttp, path: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the lines of a file of results; a line that cannot be read is left out, and its request is open."""
+def _results(
+    http: BatchHttp, path: str, read: Callable[[str, Mapping[str, Any]], BatchResult]
+) -> Iterator[BatchResult]:
+    """Yield the results in a file; a line that names no request is left out."""
     for raw in http.file(path).split(b"\n"):
-        if not raw.strip() or len(raw) > http.address.max_reply:
-            continue
         try:
+            if len(raw) > http.address.max_reply:
+                raise TooLargeError(f"it is larger than {http.address.max_reply:,} bytes (--max-reply)")  # noqa: TRY301
             line = http.json(raw)
-        except Exception:  # noqa: BLE001, S112 - whatever a server writes
+        except (ValueError, UnreadableError):
+            continue
+        except TooLargeError as exc:
+            if (named := _ID_OF_LINE.search(raw)) is not None:
+                failed = Failed("reply_too_large", f"the server's reply is too large: {exc}")
+                yield BatchResult(named[1].decode(), None, failed)
             continue
         if isinstance(line, dict) and isinstance(line.get("custom_id"), str):
-            yield line
+            yield read(line["custom_id"], line)
 
 
 def _id_of(found: Any, http: BatchHttp) -> str:
@@ -109,7 +121,7 @@ class OpenAIBatches:
     """``/v1/files`` and ``/v1/batches``."""
 
     most_requests, most_bytes = 50_000, 200 * 10**6
-    _RUNNING = frozenset({"validating", "in_progress", "finalizing", "cancelling"})
+    _ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
     _LATER = frozenset({"token_limit_exceeded", "request_limit_exceeded", "rate_limit_exceeded", "server_error"})
     """What a batch is refused for that may not hold another time."""
 
@@ -143,15 +155,18 @@ class OpenAIBatches:
     def status(self, http: BatchHttp, batch: str) -> BatchStatus:
         """Return how far a batch is; one that was cancelled or has expired may have answered a part."""
         found = http.get(f"/batches/{batch}")
-        state = found.get("status")
-        counts = found.get("request_counts")
-        done = counts.get("completed") if isinstance(counts, dict) else 0
-        if state in self._RUNNING:
-            return BatchStatus(ended=False, done=done if type(done) is int else 0)
+        state, counts = _state(found, "status", http), found.get("request_counts")
+        if state not in self._ENDED:
+            return BatchStatus(ended=False)
         files = tuple(filter(None, (checked_id(found.get(name)) for name in ("output_file_id", "error_file_id"))))
+        done = counts.get("completed") if isinstance(counts, dict) else None
+        if done and not checked_id(found.get("output_file_id")):
+            what = f"batch {batch} has ended with {done} answers, and the server names no file that holds them"
+            raise BackendError(what, where=http.address.where, hint="The same command looks again.")
         errors = found.get("errors")
-        listed = errors.get("data") if isinstance(errors, dict) else None
-        given = [each for each in listed or () if isinstance(each, dict)] if state == "failed" else []
+        listed = errors.get("data") if isinstance(errors, dict) else ()
+        listed = listed if isinstance(listed, list) else ()
+        given = [each for each in listed if isinstance(each, dict)] if state == "failed" else []
         if state == "failed" and not given:
             given = [{"message": "the batch failed, and the server does not say why"}]
         refused = {_line_of(each): str(each.get("message") or each.get("code")) for each in given}
@@ -162,12 +177,14 @@ class OpenAIBatches:
     def results(self, http: BatchHttp, status: BatchStatus) -> Iterator[BatchResult]:
         """Read the file of replies and that of errors."""
         for file in status.files:
-            for line in _lines(http, f"/files/{file}/content"):
-                reply = line.get("response")
-                if isinstance(reply, dict) and type(reply.get("status_code")) is int:
-                    yield BatchResult(line["custom_id"], reply["status_code"], reply.get("body"))
-                else:  # it has expired, or was cancelled
-                    yield BatchResult(line["custom_id"], None, line.get("error"))
+            yield from _results(http, f"/files/{file}/content", self._result)
+
+    @staticmethod
+    def _result(identifier: str, line: Mapping[str, Any]) -> BatchResult:
+        reply = line.get("response")
+        if isinstance(reply, dict) and type(reply.get("status_code")) is int:
+            return BatchResult(identifier, reply["status_code"], reply.get("body"))
+        return BatchResult(identifier, None, line.get("error"))  # it has expired, or was cancelled
 
 
 def _line_of(error: Mapping[str, Any]) -> int | None:
@@ -219,27 +236,34 @@ class AnthropicBatches:
     def status(self, http: BatchHttp, batch: str) -> BatchStatus:
         """Return how far a batch is. The results are read from this server, whatever address it names."""
         found = http.get(f"/messages/batches/{batch}")
-        counts = found.get("request_counts")
-        done = counts.get("succeeded") if isinstance(counts, dict) else 0
-        ended = found.get("processing_status") == "ended"
-        return BatchStatus(ended=ended, files=(batch,) if ended else (), done=done if type(done) is int else 0)
+        ended = _state(found, "processing_status", http) == "ended"
+        return BatchStatus(ended=ended, files=(batch,) if ended else ())
 
     def results(self, http: BatchHttp, status: BatchStatus) -> Iterator[BatchResult]:
         """Read the results."""
         for batch in status.files:
-            for line in _lines(http, f"/messages/batches/{batch}/results"):
-                found = line.get("result")
-                result: dict[str, Any] = found if isinstance(found, dict) else {}
-                kind = result.get("type")
-                if kind == "succeeded":
-                    yield BatchResult(line["custom_id"], 200, result.get("message"))
-                elif kind == "errored":
-                    error = result.get("error")
-                    inner = error.get("error", error) if isinstance(error, dict) else None
-                    named = inner.get("type") if isinstance(inner, dict) else None
-                    yield BatchResult(line["custom_id"], self._STATUSES.get(str(named), 500), {"error": inner})
-                else:  # canceled or expired
-                    yield BatchResult(line["custom_id"], None, {"message": str(kind)})
+            yield from _results(http, f"/messages/batches/{batch}/results", self._result)
+
+    def _result(self, identifier: str, line: Mapping[str, Any]) -> BatchResult:
+        found = line.get("result")
+        result: dict[str, Any] = found if isinstance(found, dict) else {}
+        kind = result.get("type")
+        if kind == "succeeded":
+            return BatchResult(identifier, 200, result.get("message"))
+        if kind == "errored":
+            error = result.get("error")
+            inner = error.get("error", error) if isinstance(error, dict) else None
+            named = inner.get("type") if isinstance(inner, dict) else None
+            return BatchResult(identifier, self._STATUSES.get(str(named), 500), {"error": inner})
+        return BatchResult(identifier, None, {"message": str(kind)})  # canceled or expired
+
+
+def _state(found: Mapping[str, Any], name: str, http: BatchHttp) -> str:
+    """Return what a server says of a batch. A word that kshot does not know means that it has not ended."""
+    state = found.get(name)
+    if not isinstance(state, str):
+        raise BackendError(f"the batch API does not tell the {name} of a batch", where=http.address.where)
+    return state.lower()
 
 
 def _listed(http: BatchHttp, path: str, after: str) -> Iterator[dict[str, Any]]:
@@ -247,13 +271,13 @@ def _listed(http: BatchHttp, path: str, after: str) -> Iterator[dict[str, Any]]:
     place = f"{path}?limit={_PAGE}"
     for _ in range(_MAX_PAGES):
         page = http.get(place)
-        found = page.get("data") if isinstance(page, dict) else None
-        batches = [each for each in found or () if isinstance(each, dict)]
-        yield from batches
-        last = checked_id(batches[-1].get("id")) if batches else None
-        if not page.get("has_more") or last is None:
+        found = page.get("data")
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            raise BackendError("the batch API does not list its batches", where=http.address.where)
+        yield from found
+        if not found or not page.get("has_more"):
             return
-        place = f"{path}?limit={_PAGE}&{after}={last}"
+        place = f"{path}?limit={_PAGE}&{after}={_id_of(found[-1], http)}"
 
 
 def _seconds(text: Any) -> float | None:

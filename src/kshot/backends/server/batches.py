@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kshot.backends.server.batch_apis import BatchApi, BatchLine, BatchResult, checked_id
+from kshot.backends.server.batch_apis import BatchApi, BatchLine, BatchResult, BatchStatus, checked_id
 from kshot.backends.server.batch_http import BatchHttp
 from kshot.backends.server.connection import Body, MalformedReplyError
 from kshot.backends.server.http_errors import (
@@ -35,6 +35,7 @@ _MOST_TRIES = 5
 """A request that a server has failed to process so often is a failed one."""
 _MARK_CHARACTERS = 12
 _OK = 200
+_NO_SUCH_PATH = (NOT_FOUND, 405, 501)
 
 
 class ServerCall(NamedTuple):
@@ -62,17 +63,22 @@ class BatchedModel(NamedTuple):
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch of this model: its mark, its id (None: it was noted, and perhaps never submitted), and its requests."""
+    """A batch of this model: its mark, its id (None: it was noted, and perhaps never submitted), and its requests.
+
+    ``keys`` are those of its lines, in their order; one is empty when nothing more is expected of its line.
+    ``guessed``: the id was found, not told, so that it may be the batch of another run.
+    """
 
     mark: str
     noted: float
     keys: list[str]
     id: str | None = None
+    guessed: bool = False
     collected: bool = False
     ended: bool = field(default=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("mark", "noted", "id", "collected", "keys")}
+        return {name: getattr(self, name) for name in ("mark", "noted", "id", "guessed", "collected", "keys")}
 
 
 class Batches:
@@ -103,8 +109,9 @@ class Batches:
         self._read_state(store.read())
         for batch in [each for each in self._batches if not each.collected]:
             if batch.id is None and (found := self._find(batch)) is not None:
-                batch.id = found
+                batch.id, batch.guessed = found, True
                 self._write()
+            batch.keys = ["" if store.is_answered(each) else each for each in batch.keys]
             if batch.id is None or not self._collect(batch, batch.id):
                 self._batches.remove(batch)  # it was never submitted, or it is another one
         return self._failed
@@ -115,32 +122,48 @@ class Batches:
 
     def _collect(self, batch: _Batch, identifier: str) -> bool:
         """Fetch what a batch has brought; return False if it turns out to be the batch of somebody else."""
+        wanted = set(filter(None, batch.keys))
+        if not wanted:
+            batch.ended = True
+            return True
         try:
             status = self._api.status(self._http, identifier)
-        except (RequestFailedError, HttpStatusError) as exc:
+            results = list(self._api.results(self._http, status)) if status.ended else []
+        except HttpStatusError as exc:
             if exc.status != NOT_FOUND:
                 raise
-            what = f"the server does not know batch {identifier} (any more)"
+            what = f"the server does not know batch {identifier}, or its results (any more)"
             hint = "Check --base-url and the key. If you delete batches.json in the run folder, it is submitted again."
             raise BackendError(what, where=self._http.address.where, hint=hint) from None
         if not status.ended:
-            self._under_way.update(batch.keys)
+            self._under_way.update(wanted)
             return True
-        batch.ended = True
-        ending, others = f"-{batch.mark}", 0
-        for result in self._api.results(self._http, status):
-            mark = result.id.removesuffix(ending)
-            if mark == result.id:
-                others += 1
-            else:
-                self._results[mark] = result
-        if others:
+        if status.files and not results:
+            hint = (
+                "The same command reads it again. If you delete batches.json in the run folder, it is submitted again."
+            )
+            what = f"batch {identifier} has ended, and its file holds no results"
+            raise BackendError(what, where=self._http.address.where, hint=hint)
+        ending = f"-{batch.mark}"
+        own = {each.id.removesuffix(ending): each for each in _best_last(results) if each.id.endswith(ending)}
+        if batch.guessed and results and not own:
             return False
-        for number, why in status.refused.items():
-            lines = batch.keys if number is None else batch.keys[max(0, number - 1) : number]
-            refused = None if status.later else 400
-            self._results |= {each: BatchResult(each, refused, {"error": {"message": why}}) for each in lines}
+        batch.ended = True
+        missing = {each: BatchResult(each, None, {"message": "its line is missing"}) for each in wanted}
+        found = self._refused(batch, status) if status.refused else missing
+        self._results |= {each: result for each, result in (found | own).items() if each in wanted}
         return True
+
+    def _refused(self, batch: _Batch, status: BatchStatus) -> dict[str, BatchResult]:
+        """Return the results of a batch that a server did not take: of the lines that it names, or else of all."""
+        code = None if status.later else 400
+        lines = {
+            batch.keys[number - 1]: why
+            for number, why in status.refused.items()
+            if number is not None and 1 <= number <= len(batch.keys)
+        }
+        lines = lines or dict.fromkeys(batch.keys, next(iter(status.refused.values())))
+        return {each: BatchResult(each, code, {"error": {"message": why}}) for each, why in lines.items()}
 
     def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response] | None]:
         """Give the answers that were collected; everything else is postponed."""
@@ -163,6 +186,8 @@ class Batches:
 
     def _response(self, mark: str, request: Request, result: BatchResult) -> Response | None:
         """Return the response that a result holds; None if the request is to be submitted again."""
+        if isinstance(result.body, Failed):
+            return result.body
         call = self._model.call(request)
         if result.status == _OK:
             return self._read(mark, call, result.body)
@@ -197,7 +222,9 @@ class Batches:
     def submit(self) -> None:
         """Submit the postponed requests that are in no batch, in as many batches as the API needs."""
         for batch in self._batches:
-            batch.collected |= batch.ended and not any(each in self._results for each in batch.keys)
+            if batch.ended:
+                batch.keys = [each if each in self._results else "" for each in batch.keys]
+                batch.collected = not any(batch.keys)
         self._write()
         for path, lines in self._chunks():
             self._submit(path, lines)
@@ -240,12 +267,20 @@ class Batches:
         where = self._http.address.where
         try:
             return self._api.create(self._http, path, encoded, batch.mark)
-        except RequestFailedError as exc:
+        except (RequestFailedError, HttpStatusError) as exc:
             self._batches.remove(batch)
             self._write()
+            if exc.status in _NO_SUCH_PATH:
+                hint = "Leave --batch-api out, or check --base-url."
+                raise BackendError(
+                    f"this server has no batch API: it says {exc.status}", where=where, hint=hint
+                ) from None
+            if isinstance(exc, HttpStatusError):
+                raise
             raise BackendError(f"the batch is refused: {exc.failed.message}", where=where) from None
         except RetryableError as exc:  # it may have arrived
             if (found := self._find(batch)) is not None:
+                batch.guessed = True
                 return found
             hint = "The same command looks for it, and goes on from there."
             raise BackendError(f"nobody knows whether the batch was submitted: {exc}", where=where, hint=hint) from None
@@ -266,7 +301,8 @@ class Batches:
             keys, noted = each.get("keys"), each.get("noted")
             if isinstance(keys, list) and isinstance(each.get("mark"), str) and isinstance(noted, (int, float)):
                 batch = _Batch(each["mark"], noted, list(map(str, keys)))
-                batch.id, batch.collected = checked_id(each.get("id")), bool(each.get("collected"))
+                batch.id, batch.guessed = checked_id(each.get("id")), bool(each.get("guessed", True))
+                batch.collected = bool(each.get("collected"))
                 self._batches.append(batch)
         self._tries = {str(mark): n for mark, n in (own.get("tries") or {}).items() if type(n) is int}
         failed = own.get("failed") or {}
@@ -283,3 +319,8 @@ class Batches:
             "changes": self._model.changes(None),
         }
         self._store.write({**self._store.read(), self._label: own})
+
+
+def _best_last(results: Sequence[BatchResult]) -> list[BatchResult]:
+    """Order results so that an answer comes after whatever else there is under its id."""
+    return sorted(results, key=lambda each: each.status == _OK)
