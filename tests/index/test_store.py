@@ -126,6 +126,16 @@ def test_a_full_disk_is_one_clear_error_and_other_errors_pass_through(tmp_path):
         Store(tmp_path).built("kind", {}, lambda _: (tmp_path / "model").read_bytes())
 
 
+def test_a_fault_of_a_file_elsewhere_is_not_blamed_on_the_store(tmp_path):
+    other = tmp_path / "root of another" / "rows.jsonl"
+
+    def build(folder):
+        raise OSError(28, "No space left on device", str(other))
+
+    with pytest.raises(OSError, match="root of another"):
+        Store(tmp_path / "root").built("kind", {}, build)
+
+
 def test_what_a_live_process_builds_is_left_alone(tmp_path):
     inner = []
 

@@ -16,6 +16,7 @@ from kshot.core.cache_folder import cache_folder
 from kshot.core.durable import disk_hint, sync_folder
 from kshot.core.errors import BackendError, RunError
 from kshot.core.executing import Executor, InlineExecutor, ShardedIndex
+from kshot.core.file_digests import content_digest
 from kshot.core.kill_points import reach
 from kshot.core.protocols import ProgressCallback
 from kshot.core.work_folders import locked_folder, remove_leftovers, resumable_folder, sync_all
@@ -25,7 +26,6 @@ _UNWRITABLE = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
     *(errno.EMFILE, errno.ENFILE, None),  # None: numpy says only how much it could not write
 )
-_READ_BYTES = 1 << 22
 _SHARDS = ".shards"
 """Ends the name of a folder with finished shards."""
 _SHARDS_SECONDS = 7 * 24 * 3600.0
@@ -112,7 +112,7 @@ class Store:
             self.root.mkdir(parents=True, exist_ok=True)
             yield
         except OSError as exc:
-            ours = str(exc.filename or self.root).startswith(str(self.root))
+            ours = Path(os.fsdecode(exc.filename or self.root)).is_relative_to(self.root)
             if (ours and exc.errno in _UNWRITABLE) or not self.root.is_dir():
                 raise RunError(
                     f"no index can be kept there: {exc.strerror or exc}",
@@ -153,10 +153,7 @@ def _is_unchanged(path: Path, size: int, modified: int, digest: str) -> bool:
 
 def _file_digest(path: Path) -> str:
     with path.open("rb") as file:
-        state = hashlib.blake2b(digest_size=16)
-        while block := file.read(_READ_BYTES):
-            state.update(block)
-    return state.hexdigest()
+        return content_digest(file).hex()
 
 
 def _write_manifest(folder: Path) -> None:

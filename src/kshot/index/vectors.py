@@ -158,10 +158,10 @@ class RowFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.seek(0)
-        self._write_header()
-        assert self._stream.tell() == self._header_size  # noqa: S101 - a longer header would overwrite the first rows
-        self._stream.close()
+        with self._stream:  # a full disk may refuse the header
+            self._stream.seek(0)
+            self._write_header()
+            assert self._stream.tell() == self._header_size  # noqa: S101 - a longer one would overwrite the first rows
 
 
 class TopK:
