@@ -58,6 +58,8 @@ class _LiveSample:
     responses: list[Response] | None = None
     """The responses to its latest requests; None before the first."""
     missing: int = 0
+    postponed: bool = False
+    """Whether a later call answers some of its latest requests."""
     waited: bool = False
     """Whether it has asked something that was not stored."""
 
@@ -91,11 +93,11 @@ class _Engine:
         self._live = 0
         self._admitted = 0
         self._emitted = 0
-        self._finished: dict[int, Outcome[Any]] = {}
+        self._finished: dict[int, Outcome[Any] | None] = {}  # None: a later call goes on with this sample
         self._tickets = count(1)
         self._open: dict[int, _OpenRequest] = {}  # by ticket
         self._by_address: dict[str, _OpenRequest] = {}
-        self._postponed = False
+        self._postponed: set[str] = set()  # addresses
         self._streams = {
             role: RoleStream(backend, self._admit, lambda: len(self._open), self._news, role=role, budget=budget)
             for role, backend in backends.items()
@@ -113,6 +115,8 @@ class _Engine:
                 self._admit(lambda: self._emitted in self._finished or any(s.waits for s in self._streams.values()))
                 yield from self._emit()
                 if self._exhausted and not self._live:
+                    if self._postponed:
+                        raise RequestsPostponed
                     if self._budget.refused:
                         raise self._budget.reached()
                     return
@@ -148,14 +152,14 @@ class _Engine:
         """Close the methods that wait and the iterator of jobs: what they have open ends now."""
         waiting = [job.method for entry in self._open.values() for job, _ in entry.waiters]
         for opened in (*waiting, self._job_iterator):
-            if isinstance(opened, Generator):
-                with suppress(Exception):  # the error that ends the run, if there is one, is the one to show
-                    opened.close()
+            _close(opened)
 
     def _emit(self) -> Iterator[Outcome[Any]]:
-        while (outcome := self._finished.pop(self._emitted, None)) is not None:
+        while self._emitted in self._finished:
+            outcome = self._finished.pop(self._emitted)
             self._emitted += 1
-            yield outcome
+            if outcome is not None:
+                yield outcome
 
     def _admit(self, enough: Callable[[], bool]) -> None:
         """Start samples within the window until there are enough, so that requests do not wait for other prompts."""
@@ -197,7 +201,7 @@ class _Engine:
             job = _LiveSample(job.index, outcome, job.then(outcome))
 
     def _ask(self, job: _LiveSample, requests: Sequence[Request]) -> bool:
-        """Look each request up in the memo, or queue it; return whether any is still open."""
+        """Look each request up in the memo, or queue it; return whether the sample cannot go on now."""
         job.responses = [_OPEN] * len(requests)
         job.missing = 0
         for slot, request in enumerate(requests):
@@ -205,8 +209,11 @@ class _Engine:
             content = digest(request)
             address = key(stream.backend.fingerprint, content)
             response: Response = _OPEN
-            if (earlier := self._by_address.get(address)) is not None:
+            if address in self._postponed:
+                job.postponed = True
+            elif (earlier := self._by_address.get(address)) is not None:
                 earlier.waiters.append((job, slot))
+                job.missing += 1
             elif (known := self._known(request, address) or oversized(request)) is not None:
                 response = known
             else:
@@ -214,13 +221,21 @@ class _Engine:
                 entry = _OpenRequest(request, address, content, [(job, slot)])
                 self._open[ticket] = self._by_address[address] = entry
                 stream.add(with_ticket(request, ticket))
-            job.missing += response is _OPEN
+                job.missing += 1
             job.responses[slot] = response
             job.exchanges.append((request, response))
         if not job.missing:
-            return False
+            if job.postponed:
+                self._leave(job)
+            return job.postponed
         job.waited = True
         return True
+
+    def _leave(self, job: _LiveSample) -> None:
+        """Let go of a sample that a later call goes on with: the answers that it has are stored, and found then."""
+        _close(job.method)
+        self._live -= 1
+        self._finished[job.index] = None
 
     def _known(self, request: Request, address: str) -> Response | None:
         """Return the stored response. One that cannot answer the request is damaged, so the request is asked again."""
@@ -237,13 +252,13 @@ class _Engine:
                 where=stream.backend.name,
                 hint="Yield the request that was taken, once, or a copy that has its ticket.",
             )
-        if isinstance(response, Postponed):
-            stream.unanswered -= 1
-            self._postponed = True  # the entry stays: its samples wait, and what is asked alike joins them
-            return
-        response = checked_response(entry.request, response, stream.backend.name)
-        self._memo.put(entry.address, entry.digest, response)
-        self._budget.answered(entry.request.role, entry.request, response)
+        postponed = isinstance(response, Postponed)
+        if postponed:
+            self._postponed.add(entry.address)
+        else:
+            response = checked_response(entry.request, response, stream.backend.name)
+            self._memo.put(entry.address, entry.digest, response)
+            self._budget.answered(entry.request.role, entry.request, response)
         del self._open[request.ticket], self._by_address[entry.address]
         stream.unanswered -= 1
         for job, slot in entry.waiters:
@@ -252,8 +267,9 @@ class _Engine:
             at = len(job.exchanges) - len(job.responses) + slot
             job.exchanges[at] = (job.exchanges[at][0], response)
             job.missing -= 1
+            job.postponed |= postponed
             if not job.missing:
-                self._resume(job)
+                self._leave(job) if job.postponed else self._resume(job)
 
     def _route(self, request: Request) -> RoleStream:
         stream = self._streams.get(request.role)
@@ -273,6 +289,13 @@ class _Engine:
             able_to_read = backend.abilities.media if isinstance(backend, LanguageModel) else frozenset()
             check_media(needs(media), able_to_read, backend.name)
         return stream
+
+
+def _close(opened: Any) -> None:
+    """Close a generator: what it has open ends now."""
+    if isinstance(opened, Generator):
+        with suppress(Exception):  # the error that ends the run, if there is one, is the one to show
+            opened.close()
 
 
 _OPEN = Failed("open", "not answered yet")

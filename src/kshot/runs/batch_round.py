@@ -6,14 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kshot.core.budget import LimitReached
-from kshot.core.engine import WINDOW_SAMPLES
 from kshot.core.errors import UsageError
 from kshot.core.postponed import BatchesOpen, BatchQueue, RequestsPostponed
 from kshot.core.protocols import LanguageModel, Model
 from kshot.runs.batch_file import BatchFile
 from kshot.runs.folder import RunFolder
-
-_ALL_SAMPLES = 1 << 40
 
 
 class BatchRound:
@@ -25,11 +22,6 @@ class BatchRound:
         self._opened: dict[int, BatchQueue] = {}  # by their id
         self.postponed = False
         """Whether a task of this call waits for a batch."""
-
-    @property
-    def window(self) -> int:
-        """How many samples are live at one time: a batch holds those of a whole task."""
-        return _ALL_SAMPLES if self._opened else WINDOW_SAMPLES
 
     def open(self, models: Mapping[str, Model]) -> None:
         """Collect what the batches of these models, given by role, have brought."""

@@ -242,8 +242,7 @@ class Run:
     ) -> bool:
         """Run one task; return False if it waits for a batch."""
         task, tell, complete = result.task, self._answered, False
-        window, tokens = self._batches.window, self._settings.token_logprobs
-        asking = partial(run_task, budget=self._budget, part=part, window=window, token_logprobs=tokens)
+        asking = partial(run_task, budget=self._budget, part=part, token_logprobs=self._settings.token_logprobs)
         with self._batches.postponing(), self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
             result.task = recorded
             asking(result, roles, self._memo, emit, tell)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kshot.core.answers import Explained, Repeats, bare
 from kshot.core.budget import Budget
-from kshot.core.engine import WINDOW_SAMPLES, drive
+from kshot.core.engine import drive
 from kshot.core.errors import DataError, KshotError
 from kshot.core.memo import Memo
 from kshot.core.offsets import Offsets, address
@@ -65,17 +65,16 @@ def run_task(
     *,
     budget: Budget | None = None,
     part: Part | None = None,
-    window: int = WINDOW_SAMPLES,
     token_logprobs: bool = False,
 ) -> None:
     """Ask and score every sample of a task, into its result; ``emit`` receives the rows of the samples, in order.
 
-    ``part``: those of the samples that are asked. ``window``: how many are live at one time. ``token_logprobs``: the
-    evaluated model is asked for the log-probabilities of its tokens too.
+    ``part``: those of the samples that are asked. ``token_logprobs``: the evaluated model is asked for the
+    log-probabilities of its tokens too.
     """
     task = result.task
     check_names(task)
-    asking = partial(drive, backends=backends, memo=memo, budget=budget, window=window)
+    asking = partial(drive, backends=backends, memo=memo, budget=budget)
     ask_sample = partial(start_sample, task)
     started: Callable[[Sample], RequestGenerator] = (
         (lambda sample: asking_token_logprobs(ask_sample(sample))) if token_logprobs else ask_sample
