@@ -203,7 +203,7 @@ class BatchServer:
         return ("\n".join(lines) + "\n").encode()
 
     def anthropic_results(self, name):
-        kinds = {400: "invalid_request_error", 500: "api_error", 529: "overloaded_error"}
+        kinds = {400: "invalid_request_error", 401: "authentication_error", 500: "api_error", 529: "overloaded_error"}
         lines = []
         for custom_id, instead, reply in self.batches[name]["results"]:
             if instead == "missing":

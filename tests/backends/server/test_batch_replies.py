@@ -8,7 +8,8 @@ import pytest
 
 import kshot
 from kshot.core.errors import BackendError
-from tests.backends.server.test_batches import MODELS, Runs, here, same_files, server
+from tests.backends.server.batch_runs import MODELS, Runs, same_files
+from tests.backends.server.test_batches import here, server
 from tests.commands import kshot_process
 
 pytestmark = pytest.mark.needs("aiohttp")

@@ -4,37 +4,22 @@ import json
 import re
 import shutil
 from collections import Counter
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 import kshot
-from kshot.api import evaluate
 from kshot.backends.server.batch_apis import OpenAIBatches
 from kshot.core.budget import LimitReached
 from kshot.core.errors import BackendError, KshotError
-from kshot.core.postponed import BatchesOpen
+from tests.backends.server.batch_runs import KEY, MODELS, Runs, answer, same_files
 from tests.batch_server import BatchServer
-from tests.chaos.scenarios import CITIES, DATA
+from tests.chaos.scenarios import DATA
 from tests.commands import kshot as command
 from tests.commands import kshot_process
-from tests.fake_server import chat, completion
+from tests.fake_server import chat
 
 pytestmark = pytest.mark.needs("aiohttp")
-
-KEY = "a-secret-key-of-26-letters"
-
-
-def answer(path, body):
-    """Answer by the digest of the prompt, in the form of the API."""
-    said = json.dumps(body.get("messages") or body["prompt"], sort_keys=True)
-    mark = sha256(said.encode()).digest()
-    text = f"I see. Rating: [[{mark[0] % 10 + 1}]]" if body["model"].startswith("judge") else CITIES[mark[0] % 5]
-    if path == "/messages":
-        usage = {"input_tokens": 10, "output_tokens": 2}
-        return {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "usage": usage}
-    return (completion if path == "/completions" else chat)(text)
 
 
 @pytest.fixture(autouse=True)
@@ -49,43 +34,6 @@ def here(tmp_path, monkeypatch):
 def server():
     with BatchServer(answer) as running:
         yield running
-
-
-class Runs:
-    """Calls of one command against a server."""
-
-    def __init__(self, server, model="openai:gpt", datasets=("data.py:Cities",), **options):
-        self.server, self.model, self.datasets = server, model, list(datasets)
-        account = {"base_url": server.url, "api_key_env": "THE_KEY"}
-        self.options = {"model_type": "chat", "dataset_path": "12", "report": False, **account, **options}
-
-    def plain(self):
-        return evaluate(self.model, self.datasets, out="plain", **self.options)
-
-    def call(self, out="run", **more):
-        """Return the result, or None if the run waits for batches."""
-        try:
-            return evaluate(self.model, self.datasets, out=out, batch_api=True, **{**self.options, **more})
-        except BatchesOpen:
-            return None
-
-    def to_the_end(self, become=lambda number, body: None):
-        """Call, and end the batches, until the run is done; return how often batches were submitted."""
-        for rounds in range(20):
-            if self.call() is not None:
-                return rounds
-            self.server.end(become)
-            become = lambda number, body: None  # noqa: E731 - whatever went wrong goes wrong once
-        raise AssertionError("the run does not end")
-
-
-def same_files(one, other):
-    return all(
-        Path(one, name).read_bytes() == Path(other, name).read_bytes() for name in ("samples.jsonl", "summary.json")
-    )
-
-
-MODELS = ["openai:gpt", "anthropic:claude"]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -293,6 +241,25 @@ def test_a_request_that_never_works_fails_in_the_end(server):
     assert "submitted 5 times" in found.samples[0]["failed"]
 
 
+REVOKED = (401, {"message": "the key was revoked"})
+NO_CREDIT = (429, {"message": "you have spent all", "code": "insufficient_quota"})
+
+
+@pytest.mark.parametrize(("model", "become"), [*((model, REVOKED) for model in MODELS), (MODELS[0], NO_CREDIT)])
+def test_what_stops_a_run_stops_it_once_and_is_submitted_again_when_it_is_mended(server, model, become):
+    runs = Runs(server, model)
+    assert runs.call() is None
+    server.end(lambda number, body: become if number > 3 else None)
+    with pytest.raises(BackendError, match=rf"{become[1]['message']}.* submits it again"):
+        runs.call()
+    assert runs.call() is None
+    assert [len(batch["lines"]) for batch in server.open] == [8]
+    server.end()
+    runs.plain()
+    assert runs.call() is not None
+    assert same_files("run", "plain")
+
+
 def test_a_parameter_that_the_model_does_not_know_is_sent_otherwise(server):
     runs = Runs(server, max_tokens=7)
     wrong = {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "code": "unsupported_parameter", "param": "max_tokens"}  # fmt: skip
@@ -359,9 +326,13 @@ def test_the_key_goes_to_the_server_and_nowhere_else():
 
 
 def test_a_wrong_key_stops_the_run_and_nothing_is_noted_as_submitted(server, monkeypatch):
-    monkeypatch.setattr(server, "post", lambda path, raw, headers: (401, {"error": {"message": "wrong key"}}))
-    with pytest.raises(BackendError, match="401: wrong key"):
-        Runs(server).call()
+    runs = Runs(server)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(server, "post", lambda path, raw, headers: (401, {"error": {"message": "wrong key"}}))
+        with pytest.raises(BackendError, match="401: wrong key"):
+            runs.call()
+    assert runs.call() is None
+    assert [len(batch["lines"]) for batch in server.batches.values()] == [12]
 
 
 def test_results_that_name_another_host_are_read_from_the_server_itself(server):

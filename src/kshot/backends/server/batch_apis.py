@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from io import BytesIO
 from typing import Any, Protocol
 
 from kshot.backends.server.batch_http import BatchHttp
@@ -88,7 +89,7 @@ def _results(
     http: BatchHttp, path: str, read: Callable[[str, Mapping[str, Any]], BatchResult]
 ) -> Iterator[BatchResult]:
     """Yield the results in a file; a line that names no request is left out."""
-    for raw in http.file(path).split(b"\n"):
+    for raw in BytesIO(http.file(path)):
         try:
             if len(raw) > http.address.max_reply:
                 raise TooLargeError(f"it is larger than {http.address.max_reply:,} bytes (--max-reply)")  # noqa: TRY301
@@ -132,7 +133,7 @@ class OpenAIBatches:
 
     def create(self, http: BatchHttp, path: str, lines: Sequence[bytes], mark: str) -> str:
         """Upload the requests, and make a batch of the file; the mark is in its metadata."""
-        file = _id_of(http.upload("/files", b"\n".join(lines) + b"\n", f"{mark}.jsonl", "batch"), http)
+        file = _id_of(http.upload("/files", lines, f"{mark}.jsonl", "batch"), http)
         body = {
             "input_file_id": file,
             "endpoint": f"/v1{path}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kshot.backends.server.address import Address
@@ -59,15 +59,17 @@ class BatchHttp:
         return self._read(path, bytes)
 
     def post(self, path: str, data: bytes) -> dict[str, Any]:
-        """Post JSON once: nobody knows whether a server has done what it did not confirm."""
+        """Post JSON once: a server may have done what it did not confirm."""
         return self._loop.run(self._once("POST", path, self._object, data))
 
-    def upload(self, path: str, data: bytes, name: str, purpose: str) -> dict[str, Any]:
-        """Upload a file; one that arrives twice does no harm."""
+    def upload(self, path: str, lines: Sequence[bytes], name: str, purpose: str) -> dict[str, Any]:
+        """Upload a file of lines; one that arrives twice does no harm."""
         mark = f"kshot-{uuid.uuid4().hex}"
         part = f'--{mark}\r\nContent-Disposition: form-data; name="'
         head = f'{part}purpose"\r\n\r\n{purpose}\r\n{part}file"; filename="{name}"\r\n'
-        body = f"{head}Content-Type: application/jsonl\r\n\r\n".encode() + data + f"\r\n--{mark}--\r\n".encode()
+        head = f"{head}Content-Type: application/jsonl\r\n\r\n"
+        # Joined once: the lines may have hundreds of megabytes.
+        body = b"\n".join((head.encode() + lines[0], *lines[1:], f"\r\n--{mark}--\r\n".encode()))
         kind = f"multipart/form-data; boundary={mark}"
         return self._loop.run(self._repeated("POST", path, self._object, body, kind))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -75,10 +76,17 @@ class _Batch:
     id: str | None = None
     guessed: bool = False
     collected: bool = False
+    stopped: bool = False
+    """Whether an error in its results has stopped a call."""
     ended: bool = field(default=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("mark", "noted", "id", "guessed", "collected", "keys")}
+        kept = {name: getattr(self, name) for name in ("mark", "noted", "id", "guessed", "collected", "stopped")}
+        return {**kept, "keys": [] if self.collected else self.keys}
+
+
+def _new_batch() -> _Batch:
+    return _Batch(uuid.uuid4().hex[:_MARK_CHARACTERS], 0.0, [])
 
 
 class Batches:
@@ -91,6 +99,8 @@ class Batches:
         self._label = ""
         self._batches: list[_Batch] = []
         self._tries: dict[str, int] = {}
+        self._failed_once: set[str] = set()
+        """Requests that this call submits once more because the server has failed to process them."""
         self._failed: dict[str, Failed] = {}
         self._results: dict[str, BatchResult] = {}
         self._under_way: set[str] = set()
@@ -199,7 +209,7 @@ class Batches:
         address = self._http.address
         error = error_from(reply, where=address.where, key_hint=address.account.hint, answered=True)
         if isinstance(error, HttpStatusError):
-            raise error
+            self._stop_once(result, error)
         return error.failed if isinstance(error, RequestFailedError) else self._again(mark, str(error))
 
     def _read(self, mark: str, call: ServerCall, body: Any) -> Response | None:
@@ -211,9 +221,18 @@ class Batches:
         except (MalformedReplyError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
             return self._again(mark, f"the server's reply cannot be read: {shortened(repr(exc))}")
 
+    def _stop_once(self, result: BatchResult, error: HttpStatusError) -> None:
+        """Stop the run by an error that the user can mend, such as a refused key; the next call submits again."""
+        batch = next((each for each in self._batches if result.id.endswith(f"-{each.mark}")), None)
+        if batch is not None and not batch.stopped:
+            batch.stopped = True
+            self._write()
+            error.hint = f"{error.hint} The same command submits it again."
+            raise error
+
     def _again(self, mark: str, why: str) -> Failed | None:
-        self._tries[mark] = self._tries.get(mark, 0) + 1
-        if self._tries[mark] < _MOST_TRIES:
+        if self._tries.get(mark, 0) + 1 < _MOST_TRIES:
+            self._failed_once.add(mark)
             return None
         return Failed("batch", f"{why}; it was submitted {_MOST_TRIES} times", retryable=True)
 
@@ -226,47 +245,49 @@ class Batches:
                 batch.keys = [each if each in self._results else "" for each in batch.keys]
                 batch.collected = not any(batch.keys)
         self._write()
-        for path, lines in self._chunks():
-            self._submit(path, lines)
-        self._open.clear()
+        for batch, path, lines in self._chunks():
+            self._submit(batch, path, lines)
 
     def done(self) -> None:
         """Forget which requests failed: the run is complete, and the next call asks for them again."""
         self._failed, self._tries = {}, {}
         self._write()
 
-    def _chunks(self) -> Iterator[tuple[str, dict[str, BatchLine]]]:
-        """Yield the open requests as batches: by path, and within the limits of the API."""
-        by_path: dict[str, dict[str, BatchLine]] = {}
-        sizes: dict[str, int] = {}
-        for mark, request in self._open.items():
-            call = self._model.call(request)
-            line = BatchLine(mark, call.path, call.body)
-            size = len(self._api.encoded(line)) + _MARK_CHARACTERS + 2
-            chunk = by_path.setdefault(call.path, {})
-            full = len(chunk) >= self._api.most_requests or sizes.get(call.path, 0) + size > self._api.most_bytes
-            if chunk and full:
-                yield call.path, chunk
-                chunk = by_path[call.path] = {}
-                sizes[call.path] = 0
-            chunk[mark] = line
-            sizes[call.path] = sizes.get(call.path, 0) + size
-        yield from by_path.items()
+    def _chunks(self) -> Iterator[tuple[_Batch, str, list[bytes]]]:
+        """Yield the open requests as batches, with path and lines: by path, and within the limits of the API."""
+        filling: dict[str, tuple[_Batch, list[bytes]]] = {}
+        sizes: Counter[str] = Counter()
+        while self._open:
+            asked = next(iter(self._open))
+            path, body, _ = self._model.call(self._open.pop(asked))  # which makes room for its line
+            batch, lines = filling.setdefault(path, (_new_batch(), []))
+            line = self._api.encoded(BatchLine(f"{asked}-{batch.mark}", path, body))
+            size = len(line) + 1  # and what stands between two lines
+            full = len(lines) >= self._api.most_requests or sizes[path] + size > self._api.most_bytes
+            if lines and full:
+                yield batch, path, lines
+                batch, lines = filling[path] = _new_batch(), []
+                line = self._api.encoded(BatchLine(f"{asked}-{batch.mark}", path, body))
+                sizes[path] = 0
+            batch.keys.append(asked)
+            lines.append(line)
+            sizes[path] += size
+        for path, (batch, lines) in filling.items():
+            yield batch, path, lines
 
-    def _submit(self, path: str, lines: Mapping[str, BatchLine]) -> None:
-        mark = uuid.uuid4().hex[:_MARK_CHARACTERS]
-        batch = _Batch(mark, time.time(), list(lines))
+    def _submit(self, batch: _Batch, path: str, lines: Sequence[bytes]) -> None:
+        batch.noted = time.time()
         self._batches.append(batch)
+        self._tries |= {each: self._tries.get(each, 0) + 1 for each in batch.keys if each in self._failed_once}
         self._write()  # before it is sent
-        encoded = [self._api.encoded(BatchLine(f"{each}-{mark}", line.path, line.body)) for each, line in lines.items()]
-        batch.id = self._created(path, encoded, batch)
+        batch.id = self._created(path, lines, batch)
         self._write()
         self._under_way.update(batch.keys)
 
-    def _created(self, path: str, encoded: Sequence[bytes], batch: _Batch) -> str:
+    def _created(self, path: str, lines: Sequence[bytes], batch: _Batch) -> str:
         where = self._http.address.where
         try:
-            return self._api.create(self._http, path, encoded, batch.mark)
+            return self._api.create(self._http, path, lines, batch.mark)
         except (RequestFailedError, HttpStatusError) as exc:
             self._batches.remove(batch)
             self._write()
@@ -282,8 +303,8 @@ class Batches:
             if (found := self._find(batch)) is not None:
                 batch.guessed = True
                 return found
-            hint = "The same command looks for it, and goes on from there."
-            raise BackendError(f"nobody knows whether the batch was submitted: {exc}", where=where, hint=hint) from None
+            hint = "The same command looks whether it was submitted, and goes on from there."
+            raise BackendError(f"the server did not confirm the batch: {exc}", where=where, hint=hint) from None
 
     # ---- the state ----
 
@@ -303,6 +324,7 @@ class Batches:
                 batch = _Batch(each["mark"], noted, list(map(str, keys)))
                 batch.id, batch.guessed = checked_id(each.get("id")), bool(each.get("guessed", True))
                 batch.collected = bool(each.get("collected"))
+                batch.stopped = bool(each.get("stopped"))
                 self._batches.append(batch)
         self._tries = {str(mark): n for mark, n in (own.get("tries") or {}).items() if type(n) is int}
         failed = own.get("failed") or {}
@@ -313,7 +335,7 @@ class Batches:
         if self._store is None:
             return
         own = {
-            "batches": [{**each.to_json(), **({"keys": []} if each.collected else {})} for each in self._batches],
+            "batches": [each.to_json() for each in self._batches],
             "tries": self._tries,
             "failed": {mark: [each.kind, each.message] for mark, each in self._failed.items()},
             "changes": self._model.changes(None),
