@@ -355,6 +355,8 @@ run -m echo.py:Echo -d "~nobody9/x.py:X" | nobody9
 {model}hf:embedded,batch_size=0 | batch_size
 {model}hf:embedded,batch_size=many | batch_size
 {model}hf:embedded,padding_side=up | padding_side
+{model}hf:embedded,compile=perhaps | compile
+{model}hf:embedded,compile=yes --deterministic | compile=yes
 {model}hf:embedded,shoes=1 | shoes
 {model}hf:embedded,device=gpu:x | gpu:x
 {model}hf:embedded --chat-template nowhere.jinja | nowhere.jinja

@@ -54,6 +54,7 @@ def check_options(
     max_length: int | None = None,
     padding_side: str = "left",
     truncate: str | None = None,
+    compile: bool = False,  # noqa: A002 - the name of the option
     **others: Any,
 ) -> None:
     """Refuse values that no model can take."""
@@ -68,7 +69,15 @@ def check_options(
     if device is not None and not _DEVICE.fullmatch(device):
         raise UsageError(f"there is no device {device!r}", hint="Use cpu, cuda or cuda:N.")
     cuts_left(truncate)
+    check_compile(compile, deterministic=deterministic)
     read_device_map(device_map, device=device, deterministic=deterministic)
+
+
+def check_compile(compiles: bool, *, deterministic: bool) -> None:  # noqa: FBT001 - the option itself
+    """Refuse compiled parts where the same bytes are promised: a compiler chooses how numbers are summed up."""
+    if compiles and deterministic:
+        what = "--deterministic cannot be promised for a model with compile=yes"
+        raise UsageError(what, hint="Leave --deterministic or compile=yes out.")
 
 
 def _check_hub_name(name: str, revision: str) -> None:

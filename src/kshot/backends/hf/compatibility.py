@@ -17,8 +17,8 @@ from kshot.backends.hf.trie_pass import TriePass
 _REQUIRED_ARGUMENTS = ("attention_mask", "position_ids", "past_key_values", "use_cache")
 _PACKABLE_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 _MIN_WINDOW_TOKENS = 16
-_TRIAL_TOKENS = 12
-_TRIAL_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError)
+_TRIAL_TREE_TOKENS = 256
+_TRIAL_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)
 _ROUNDING = {4: 2e-3, 2: 0.25, 1: 0.25}
 """By bytes of the dtype: the mean difference of log-probabilities up to which it is rounding. A wrong mask gives 1."""
 
@@ -77,36 +77,50 @@ _LEAST_LOGPROB = -1e4
 
 
 def trial_failure(packed: PackedModel) -> str:
-    """Compute four short sequences both ways with the model itself; say how they differ, empty if they agree.
+    """Compute short sequences both ways with the model itself; say how they differ, empty if they agree.
 
     The trial shows what a configuration does not say: masks or positions that are ignored, caches of another kind.
+    With compiled parts the sequences are longer, so that their rows and tree batches go through these.
     """
     torch, model = packed.torch, packed.model
-    size = model.get_input_embeddings().weight.shape[0]
-    prefix = [(7 * number + 3) % size for number in range(_TRIAL_TOKENS - 4)]
-    texts = [[*prefix, 5, 2, 11, 1], [*prefix, 5, 9], [*prefix, 4, 4, 8], [2, *prefix, 6, 1, 7]]
-    sequences = [np.array([token % size for token in text], np.int32) for text in texts]
-    trie = build_trie([TokenSequence(sequence, len(prefix)) for sequence in sequences])
+    vocabulary = model.get_input_embeddings().weight.shape[0]
+    texts, start = _long_texts() if packed.compiled else _short_texts()
+    sequences = [np.array([token % vocabulary for token in text], np.int32) for text in texts]
+    trie = build_trie([TokenSequence(sequence, start) for sequence in sequences])
     # The padding comes last and changes nothing before it, so it needs no mask.
-    padded = np.stack([np.resize(sequence, _TRIAL_TOKENS) for sequence in sequences]).astype(np.int64)
+    longest = max(map(len, sequences))
+    padded = np.stack([np.resize(sequence, longest) for sequence in sequences]).astype(np.int64)
     tolerance = _ROUNDING[min(model.dtype.itemsize, 4)]
     with torch.inference_mode():
         expected = model(input_ids=packed.to_device(padded), use_cache=False).logits
         if bool((expected.isnan() | expected.isposinf()).any()):  # -inf: the model rules a token out
             raise invalid_logits(packed.name)
-        expected = [logits[len(prefix) : len(tokens)] for logits, tokens in zip(expected, sequences, strict=True)]
+        expected = [logits[start : len(tokens)] for logits, tokens in zip(expected, sequences, strict=True)]
         try:
             # Two rows: ancestors in the cache, in the row, in both.
             difference = _max_difference(packed, trie, expected, -(-len(trie) // 2))
         except _TRIAL_ERRORS as error:
             return f"computing it so fails ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
         if packed.batches_trees and difference <= tolerance:
-            batched = plan_tree_batches(trie, 4 * _TRIAL_TOKENS, equal_width=False)
+            batched = plan_tree_batches(trie, _TRIAL_TREE_TOKENS, equal_width=packed.compiled is not None)
             try:
-                packed.batches_trees = _max_difference(packed, batched, expected, 4 * _TRIAL_TOKENS) <= tolerance
+                packed.batches_trees = _max_difference(packed, batched, expected, len(trie)) <= tolerance
             except _TRIAL_ERRORS:
                 packed.batches_trees = False
     return "" if difference <= tolerance else f"a trial differs from unpacked computing by {difference:.2g} on average"
+
+
+def _short_texts() -> tuple[list[list[int]], int]:
+    """Return sequences of at most 12 tokens, and from which place on they are compared."""
+    prefix = [7 * number + 3 for number in range(8)]
+    return [[*prefix, 5, 2, 11, 1], [*prefix, 5, 9], [*prefix, 4, 4, 8], [2, *prefix, 6, 1, 7]], len(prefix)
+
+
+def _long_texts() -> tuple[list[list[int]], int]:
+    """Return the sequences of three trees, each of which is longer than a block of a mask."""
+    stems = [[root, *(7 * number + 3 for number in range(8))] for root in (2, 5, 11)]
+    tails = [[(number * (root + 3) + number**2) % 97 for number in range(32)] for root in range(4)]
+    return [[*stem, branch, *tail] for stem in stems for branch, tail in enumerate(tails)], len(stems[0])
 
 
 def _max_difference(packed: PackedModel, trie: Trie, expected: Sequence[Any], step: int) -> float:

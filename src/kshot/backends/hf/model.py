@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf import determinism, loading, media
-from kshot.backends.hf.checking import check_options, readable_media
+from kshot.backends.hf.checking import check_compile, check_options, readable_media
 from kshot.backends.hf.context_window import ContextWindow, cuts_left
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.model_runner import ModelRunner
@@ -48,7 +48,8 @@ class Transformers:
 
     Where the model allows it, waiting requests are computed together as one trie, in rows of ``row_tokens`` (None: 256
     on a CPU, 2,048 on a GPU). Otherwise they are computed in batches of ``batch_size``, padded at ``padding_side``.
-    ``device_map`` splits a model over devices, as transformers does: by a name such as ``"auto"``, or by part. None of
+    ``device_map`` splits a model over devices, as transformers does: by a name such as ``"auto"``, or by part.
+    ``compile`` has torch compile parts of the model for long rows: MLPs, norms, and attention with block masks. None of
     these settings, nor ``device``, changes an answer beyond rounding. With ``batch_size=1`` each request is
     computed by itself. ``deterministic`` does the same at any batch size, tells torch to use deterministic algorithms
     only, and makes the machine part of the fingerprint: answers of one fingerprint are the same to the last bit.
@@ -69,10 +70,12 @@ class Transformers:
         truncate: str | None = None,
         padding_side: PaddingSide = "left",
         row_tokens: int | None = None,
+        compile: bool = False,  # noqa: A002 - torch's word for it
         revision: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
         check_options(batch_size=batch_size, row_tokens=row_tokens, max_length=max_length, padding_side=padding_side)
+        check_compile(compile, deterministic=deterministic)
         self._device_map = read_device_map(device_map, device=device, deterministic=deterministic)
         self._torch, self._library = hub.import_transformers()
         if path == "embedded":
@@ -90,7 +93,7 @@ class Transformers:
         tokenizer = self._open("tokenizer", self._library.AutoTokenizer)
         self._device = hub.choose_device(device, self._torch)
         self._dtype = loading.choose_dtype(dtype, self._device, self._config, self._torch)
-        self._row_tokens, self._deterministic = row_tokens, deterministic
+        self._row_tokens, self._deterministic, self._compiles = row_tokens, deterministic, compile
         self._max_length = max_length
         self._window = ContextWindow(self.name, self.context_limit, self.context_limit, cuts_left(truncate))
         if deterministic:
@@ -249,7 +252,7 @@ class Transformers:
     @cached_property
     def _runner(self) -> ModelRunner:
         options: Any = {"row_tokens": self._row_tokens, "side": self._side, "alone": self._batch_size == 1}
-        return ModelRunner(self._model, self._torch, self.name, **options)
+        return ModelRunner(self._model, self._torch, self.name, compiles=self._compiles, **options)
 
     def _score(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
         fitting: list[TokenizedLoglik] = []

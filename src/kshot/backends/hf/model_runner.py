@@ -11,6 +11,7 @@ import numpy as np
 
 from kshot.backends.hf.alone import cut_into_blocks
 from kshot.backends.hf.compatibility import max_packed_length, packing_obstacle, trial_failure
+from kshot.backends.hf.compiling import CompiledModel, compiling_obstacle
 from kshot.backends.hf.continuous_batching import write_texts
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.packing import PackedModel
@@ -29,11 +30,20 @@ T = TypeVar("T")
 class ModelRunner:
     """A model that computes tries where it can, and plain batches where it cannot.
 
-    ``alone``: it computes every request by itself, and nothing but the request decides how.
+    ``alone``: it computes every request by itself, and nothing but the request decides how. ``compiles``: parts of it
+    are compiled, where a trial shows that they may be.
     """
 
     def __init__(
-        self, model: Any, torch: Any, name: str, *, row_tokens: int | None, side: PaddingSide, alone: bool
+        self,
+        model: Any,
+        torch: Any,
+        name: str,
+        *,
+        row_tokens: int | None,
+        side: PaddingSide,
+        alone: bool,
+        compiles: bool = False,
     ) -> None:
         self._model, self._torch, self._name = model, torch, name
         arguments = frozenset(inspect.signature(model.forward).parameters)
@@ -45,6 +55,8 @@ class ModelRunner:
         self.pending: PendingRows = deque()
         self._max_packed_length = max_packed_length(model.config.get_text_config())
         self._packed = self._try_packing(arguments)
+        if compiles:
+            self._try_compiling()
 
     def _try_packing(self, arguments: frozenset[str]) -> PackedModel | None:
         reason = packing_obstacle(self._model, arguments)
@@ -57,6 +69,22 @@ class ModelRunner:
         self._notes[f"runs in plain batches, not as a trie: {reason}"] = None
         return None
 
+    def _try_compiling(self) -> None:
+        """Compile what can be compiled: all parts, all but the attention, or none, as trials allow."""
+        packed = self._packed
+        reason = compiling_obstacle(self._model, alone=self._alone) if packed else "it runs in plain batches"
+        if packed is not None and not reason:
+            batches_trees = packed.batches_trees
+            packed.compiled = CompiledModel(self._model, self._torch)
+            while reason := trial_failure(packed) or _lost_batches(packed, batches_trees=batches_trees):
+                packed.batches_trees = batches_trees
+                if not packed.compiled.drop_attention(reason):
+                    packed.compiled = None
+                    break
+            packed.computed = 0
+        if reason:
+            self._notes[f"runs uncompiled: {reason}"] = None
+
     @property
     def token_counts(self) -> TokenCounts:
         """Tokens requested, distinct, and computed."""
@@ -66,7 +94,8 @@ class ModelRunner:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know about how it worked."""
-        return tuple(self._notes)
+        compiled = self._packed.compiled if self._packed else None
+        return (*self._notes, *(compiled.notes if compiled else ()))
 
     def score(self, requests: Sequence[TokenizedLoglik], size: int) -> Iterator[tuple[Loglik, Scored]]:
         """Answer the requests, each as soon as it is complete. The last rows may stay ``pending``."""
@@ -155,6 +184,11 @@ class ModelRunner:
             raise BackendError(
                 what, where=self._name, hint="The tokenizer is another model's: put the right one there."
             )
+
+
+def _lost_batches(packed: PackedModel, *, batches_trees: bool) -> str:
+    """Say that a trial has turned tree batches off, which worked before; otherwise empty."""
+    return "a trial of tree batches differs from unpacked computing" if batches_trees > packed.batches_trees else ""
 
 
 def _sequences(requests: Iterable[TokenizedLoglik]) -> list[TokenSequence]:

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kshot.backends.hf.block_masks import SmallInts, batch_spans, row_spans
+from kshot.backends.hf.compiling import CompiledModel
 from kshot.backends.hf.placement import input_device, is_split
 from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.tree_batches import TreeBatch
@@ -120,12 +122,14 @@ class PackedModel:
         self.rows_ahead = 2 if self.is_cuda else 0
         self.prefixes: list[CachedPrefix] = []
         self.computed = 0
+        # What is compiled of it, once a trial has shown that it may be.
+        self.compiled: CompiledModel | None = None
 
     def cached_tokens(self) -> list[IdArray]:
         """Return the tokens of the cached prefixes."""
         return [prefix.tokens for prefix in self.prefixes]
 
-    def to_device(self, numbers: Ints) -> Any:
+    def to_device(self, numbers: Ints | SmallInts) -> Any:
         """Send numbers to the device, without waiting for the transfer."""
         tensor = self.torch.from_numpy(numbers)
         return tensor.pin_memory().to(self.device, non_blocking=True) if self.is_cuda else tensor.to(self.device)
@@ -142,16 +146,22 @@ class PackedModel:
         unused = np.zeros(-keys % self._key_multiple, np.int64)
         packed = self.to_device(np.concatenate([tokens, depths, ends - first, unused, wanted - first]))
         ids, positions, until, places = packed.split([count, count, keys + len(unused), len(wanted)])
-        own = torch.arange(count, device=self.device)[:, None]
-        mask = (own < until) & (torch.arange(count - keys, count + len(unused), device=self.device) <= own)
+        compiled = self._compiled_for(count)
+        blocks = compiled and compiled.block_mask(row_spans(count, ends, first, len(unused)), count, self.to_device)
+        mask = blocks
+        if mask is None:
+            own = torch.arange(count, device=self.device)[:, None]
+            seen = (own < until) & (torch.arange(count - keys, count + len(unused), device=self.device) <= own)
+            mask = self.additive_mask(seen)[None, None]
         kept = places if len(wanted) else places.new_zeros(1)
         options = {"logits_to_keep": kept} if self._selects_logits else {}
         selecting = self._selecting(kept) if self._hooks_rows else nullcontext()
-        with torch.inference_mode(), self.attention_kernels(one_off=one_off), selecting:
+        in_place = compiled.in_place(blocks) if compiled else nullcontext()
+        with torch.inference_mode(), self.attention_kernels(one_off=one_off), selecting, in_place:
             logits = self.model(
                 input_ids=ids[None],
                 position_ids=positions[None],
-                attention_mask=self.additive_mask(mask)[None, None],
+                attention_mask=mask,
                 past_key_values=self._cache,
                 use_cache=True,
                 **options,
@@ -166,16 +176,26 @@ class PackedModel:
         packed = self.to_device(np.concatenate([batch.tokens, batch.depths, batch.ends, wanted], axis=None))
         ids, positions, until, places = packed.split([count, count, count, len(wanted)])
         inputs = {"input_ids": ids.view(shape)}
+        compiled, blocks = self._compiled_for(shape[1]), None
         if not batch.single_sequences:  # otherwise the padding comes last, and changes nothing before it
-            own = torch.arange(shape[1], device=self.device)
-            mask = (own[:, None] < until.view(shape)[:, None]) & (own <= own[:, None])
-            inputs |= {"position_ids": positions.view(shape), "attention_mask": self.additive_mask(mask)[:, None]}
+            blocks = compiled and compiled.block_mask(batch_spans(batch.ends), shape[1], self.to_device)
+            mask = blocks
+            if mask is None:
+                own = torch.arange(shape[1], device=self.device)
+                seen = (own[:, None] < until.view(shape)[:, None]) & (own <= own[:, None])
+                mask = self.additive_mask(seen)[:, None]
+            inputs |= {"position_ids": positions.view(shape), "attention_mask": mask}
 
         # A model can only keep the same columns of all rows, and logits are wide.
-        with torch.inference_mode(), self.attention_kernels(one_off=one_off), self._selecting(places):
+        in_place = compiled.in_place(blocks) if compiled else nullcontext()
+        with torch.inference_mode(), self.attention_kernels(one_off=one_off), self._selecting(places), in_place:
             logits = self.model(**inputs, use_cache=False).logits[0]
         self.computed += count
         return logits
+
+    def _compiled_for(self, length: int) -> CompiledModel | None:
+        """Return the compiled parts, if there are any and rows of this length go through them."""
+        return self.compiled if self.compiled is not None and self.compiled.takes(length) else None
 
     @contextmanager
     def _selecting(self, places: Any) -> Iterator[None]:
