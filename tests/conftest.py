@@ -115,15 +115,19 @@ def _measured():
 
 
 @pytest.fixture
-def default_sigint():
-    """Ctrl-C raises ``KeyboardInterrupt``, and ends the processes that the test starts.
+def default_signals():
+    """Ctrl-C raises ``KeyboardInterrupt``, and ends the processes that the test starts, as does SIGHUP.
 
-    A suite that was started with SIGINT ignored (by ``nohup``, or in the background of a shell script) hands that on to
-    every process, as all programs do. What tests Ctrl-C asks for the default here.
+    A suite that was started with these ignored (by ``nohup``, or in the background of a shell script) hands that on to
+    every process, as all programs do. What tests them asks for the default here.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    handlers = {signal.SIGINT: signal.default_int_handler}
+    if hasattr(signal, "SIGHUP"):
+        handlers[signal.SIGHUP] = signal.SIG_DFL
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def pytest_runtest_setup(item):

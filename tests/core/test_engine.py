@@ -516,7 +516,7 @@ def test_a_stream_is_closed_when_the_caller_stops():
     assert sum(backend.asked.values()) < 100
 
 
-def test_a_stream_is_closed_on_ctrl_c(default_sigint):
+def test_a_stream_is_closed_on_ctrl_c(default_signals):
     class Interrupted(Background):
         def reply(self, request):
             if request.prompt.text == "q5":

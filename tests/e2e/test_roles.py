@@ -130,7 +130,7 @@ def test_an_exception_that_somebody_holds_keeps_no_request_going():
         assert held.value is not None
 
 
-def test_ctrl_c_leaves_nothing_behind_and_the_answers_in_the_journal(default_sigint, tmp_path):
+def test_ctrl_c_leaves_nothing_behind_and_the_answers_in_the_journal(default_signals, tmp_path):
     def answer(call):
         if call.number == 100:
             os.kill(os.getpid(), signal.SIGINT)

@@ -111,17 +111,20 @@ SIGNALS = {
 
 
 @pytest.mark.parametrize("end", SIGNALS)
-def test_a_run_that_is_stopped(folder, end, default_sigint):
+def test_a_run_that_is_stopped(folder, end, default_signals):
     name, signals, code = SIGNALS[end]
     command = [sys.executable, "-m", "kshot", "run", "-m", f"world.py:{name}", "-d", "capitals.py:Cities"]
     # In a process group of its own, as in a terminal: Ctrl-C goes to all of the group.
     with subprocess.Popen(
         [*command, "--workers", "2", "--out", "run"], stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        wait_until(lambda: lines(folder / "computing"), "no worker computes")
-        for number in signals:
-            os.killpg(process.pid, number)
-        said = process.communicate(timeout=300)[1]
+        try:
+            wait_until(lambda: lines(folder / "computing"), "no worker computes")
+            for number in signals:
+                os.killpg(process.pid, number)
+            said = process.communicate(timeout=300)[1]
+        finally:
+            process.kill()
     assert process.returncode == code
     assert "Traceback" not in said
     if code == 130:

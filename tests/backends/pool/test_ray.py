@@ -123,7 +123,7 @@ def test_the_run_is_killed_and_its_actors_end(cluster, folder):
     wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left", 240)
 
 
-def test_a_worker_that_waits_for_a_gpu_says_so(cluster, folder, default_sigint):
+def test_a_worker_that_waits_for_a_gpu_says_so(cluster, folder, default_signals):
     process = started("world.py:Noting", "run", "--workers", 1, "--ray", cluster.address, "--gpus-per-worker", 1)
     said = ""
     for line in process.stderr:
@@ -170,7 +170,7 @@ def marked(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("end", [None, signal.SIGINT, signal.SIGKILL], ids=["done", "Ctrl-C", "SIGKILL"])
-def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, marked, end, default_sigint):
+def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, marked, end, default_signals):
     sessions = Path("/tmp/ray")
     shared, before = unused_shared_memory(), set(sessions.glob("*"))
     process = started("world.py:Noting" if end is None else "world.py:Waits", "run", "--workers", 2, "--ray", "local")

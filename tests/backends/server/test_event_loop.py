@@ -252,7 +252,7 @@ def test_requests_are_answered_while_the_thread_that_asks_is_busy():
         assert len(list(served)) == 7
 
 
-def test_ctrl_c_cancels_what_runs_in_the_loop(default_sigint):
+def test_ctrl_c_cancels_what_runs_in_the_loop(default_signals):
     running, cancelled = threading.Event(), threading.Event()
 
     async def patient():
@@ -297,7 +297,7 @@ def test_ctrl_c_while_work_is_started_cancels_it():
     handle.close()
 
 
-def test_a_server_answers_after_ctrl_c_in_a_notebook(default_sigint):
+def test_a_server_answers_after_ctrl_c_in_a_notebook(default_signals):
     def answer(call):
         if call.number == 20:
             os.kill(os.getpid(), signal.SIGINT)
