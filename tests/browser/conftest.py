@@ -69,7 +69,7 @@ def opened(browser):
 
     def open_page(url, *, width=1280, height=800, init=None, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)
         contexts.append(context)
         if init is not None:
             context.add_init_script(init)

@@ -7,7 +7,7 @@ try:
 except ImportError:  # the fixture ``browser`` says so
     expect = None
 else:
-    expect.set_options(timeout=30_000)  # a machine may be busy
+    expect.set_options(timeout=120_000)  # a machine may be busy
 
 __all__ = ["Reader", "expect", "rows_of", "verdict_of"]
 
