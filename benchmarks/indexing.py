@@ -12,7 +12,6 @@ build but the first with SIGKILL at half of its shards, and goes on.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import resource
 import subprocess
@@ -27,7 +26,8 @@ import numpy as np
 from kshot.backends.pool.opening import open_executor
 from kshot.backends.search.specs import make_search_engine
 from kshot.core.corpus import Corpus, Passage
-from kshot.index.store import Store
+from kshot.core.file_digests import content_digest
+from kshot.index.store import MANIFEST_FILE, Store
 from kshot.settings import settings_from
 
 VOCABULARY, SEED = 200_000, 7
@@ -92,8 +92,12 @@ def peak(process: int) -> int:
 def digests(root: Path) -> dict[str, str]:
     """Return the digest of each file of the one index, but for the manifest, which has dates."""
     (folder,) = (path for path in root.iterdir() if path.is_dir())
-    files = sorted(path for path in folder.iterdir() if path.name != "files.json")
-    return {path.name: hashlib.file_digest(path.open("rb"), "blake2b").hexdigest() for path in files}
+    found: dict[str, str] = {}
+    for path in sorted(folder.iterdir()):
+        if path.name != MANIFEST_FILE:
+            with path.open("rb") as file:
+                found[path.name] = content_digest(file).hex()
+    return found
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from kshot.runs.rehearsal import Faults
 from kshot.runs.run_state import is_working, state_of
 from kshot.runs.samples_file import sample_rows
 from kshot.runs.spec_file import read_spec
+from kshot.settings import Settings
 
 _SHARD = "shard"
 _MAX_NAMED = 5
@@ -155,7 +156,7 @@ def _code(spec: Mapping[str, Any]) -> dict[str, Any]:
 def _options(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are no part of the identity and yet matter: for what is asked, and for what it costs."""
     options = spec.get("options", {})
-    return {name: value for name, value in options.items() if name == "token_logprobs" or "price" in name.split("_")}
+    return {name: options[name] for name in ("token_logprobs", *Settings.price_options()) if name in options}
 
 
 _KEPT = "kept"

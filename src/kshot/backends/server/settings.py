@@ -169,6 +169,11 @@ class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings
         """Return the options that the user has set for a helper alone, by their full names."""
         return self.changed(_HELPERS[role]) if role in _HELPERS else {}
 
+    @staticmethod
+    def price_options() -> tuple[str, ...]:
+        """Return the names of the options that are prices, those of helpers included."""
+        return tuple(f"{prefix}{name}" for prefix in _PREFIXES.values() for name in ("price_in", "price_out"))
+
     def prices(self, role: str) -> tuple[float | None, float | None]:
         """Return what a million tokens that a role reads and writes cost; None where no price is given."""
         prefix = _PREFIXES.get(role)
