@@ -1,16 +1,30 @@
 """What is refused before a worker starts, how many workers there are, and what each sees of the machine."""
 
+import errno
 import json
 import os
+import subprocess
 
 import pytest
 
 import kshot
-from kshot.backends.pool import devices
-from kshot.core.errors import UsageError
+from kshot.backends.pool import devices, processes
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.watcher import Watcher
 from kshot.settings import settings_from
 from tests.backends.pool.pooled import write
 from tests.commands import kshot as command
+
+
+class Noted(Watcher):
+    """Keeps the notes."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
 
 PLANETS = "examples/planets.py:PlanetNames"
 
@@ -23,6 +37,9 @@ PLANETS = "examples/planets.py:PlanetNames"
         ("bm25:disk", {"workers": 2}, "its index is not built in shards"),
         ("embedded", {"workers": "many"}, "--workers is 'many'; it must be auto, or 1 or more"),
         ("embedded", {"workers": 0}, "--workers is '0'; it must be auto, or 1 or more"),
+        ("embedded", {"workers": "99999999999"}, "--workers is 99999999999; it must be 4,096 or less"),
+        ("embedded", {"workers": "\u0663"}, "it must be auto, or 1 or more"),
+        ("embedded", {"workers": 2, "ray": " "}, "--ray is empty"),
         ("embedded", {"gpus_per_worker": 1}, "--gpus-per-worker needs --workers"),
         (lambda prompt: prompt, {"workers": 2}, "it cannot be sent to worker processes"),
     ],
@@ -58,6 +75,62 @@ def test_the_command_line_says_it_in_one_line(tmp_path, monkeypatch, capsys):
     done = command(capsys, "run", "-m", "anthropic:m", "-d", "capitals.py:Cities", "--workers", "2")
     assert (done.code, done.out) == (2, "")
     assert "anthropic:m: it is behind a server" in done.err
+
+
+def test_what_is_no_number_of_workers_is_refused_where_no_model_is_asked_too(capsys):
+    done = command(capsys, "preview", "-d", PLANETS, "--workers", "x")
+    assert (done.code, done.out) == (2, "")
+    assert "--workers is 'x'; it must be auto, or 1 or more" in done.err
+
+
+def test_a_system_that_has_no_room_for_the_workers_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(write(tmp_path, monkeypatch))
+    started, start = [], subprocess.Popen
+
+    def limited(*arguments, **options):
+        if len(started) == 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        started.append(start(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(processes.subprocess, "Popen", limited)
+    with pytest.raises(
+        BackendError, match=r"^worker 3 of 4 cannot be started: .*Too many open files\. Use fewer --work"
+    ):
+        kshot.evaluate("world.py:Noting", "capitals.py:Cities", workers=4)
+    assert [process.returncode for process in started] == [-9, -9]
+
+
+def test_a_worker_that_cannot_be_started_again_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(write(tmp_path, monkeypatch))
+    calls, start = [], subprocess.Popen
+
+    def limited(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) > 2:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(processes.subprocess, "Popen", limited)
+    said = Noted()
+    result = kshot.evaluate(
+        "world.py:DiesOnce,processes=2", "capitals.py:Cities", dataset_path="20", workers=2, watcher=said
+    )
+    assert (result.results[0]["n"], len(calls)) == (20, 5)
+    assert any("died 3 times without any work, and is not started again: it cannot be" in note for note in said.notes)
+
+
+def test_what_a_model_prints_is_neither_kept_nor_in_the_way(tmp_path, monkeypatch):
+    monkeypatch.chdir(write(tmp_path, monkeypatch))
+    temporary = tmp_path / "temporary"
+    monkeypatch.setenv("TMPDIR", str(temporary))  # there is no such folder: nothing may need it
+    (tmp_path / "loud.py").write_text(
+        "import os, sys\n"
+        "def loud(prompt):\n"
+        "    print('x' * 10_000_000)\n    print('y' * 10_000_000, file=sys.stderr)\n    os.system('echo z >&2')\n"
+        "    return 'Paris'\n"
+    )
+    assert kshot.evaluate("loud.py:loud", "capitals.py:Cities", dataset_path="5", workers=2).results[0]["n"] == 5
 
 
 def test_workers_are_no_part_of_the_identity():

@@ -6,13 +6,15 @@ The cluster has three nodes on this machine. Runs are processes of their own, si
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kshot.core.errors import DataError
+import kshot
+from kshot.core.errors import DataError, KshotError
 from tests.backends.pool.pooled import (
     answered,
     book_of_lines,
@@ -188,6 +190,17 @@ def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, marked, end, 
         own = [each for each in set(sessions.glob("session_*")) - before if each.name.endswith(f"_{process.pid}")]
         assert own, "Ray has no folder"
         assert not [path for path in own[0].rglob("*") if path.is_socket()]
+
+
+@pytest.mark.parametrize("named", ["option", "RAY_ADDRESS"])
+def test_an_address_where_nothing_listens_is_told_at_once(folder, monkeypatch, named):
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        if named == "RAY_ADDRESS":
+            monkeypatch.setenv(named, address)
+        with pytest.raises(KshotError, match=rf"^--ray {address}: there is no Ray cluster: Connection refused"):
+            kshot.evaluate("embedded", "capitals.py:Cities", workers=2, ray=address if named == "option" else "auto")
 
 
 def test_files_travel_to_other_machines(tmp_path, monkeypatch):

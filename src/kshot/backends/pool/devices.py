@@ -44,12 +44,6 @@ def worker_count(workers: str, gpus: int, gpus_each: int, cpus: int) -> int:
     return max(1, gpus // gpus_each) if gpus and gpus_each else max(1, cpus)
 
 
-def check_workers(workers: str) -> None:
-    """Refuse what is no number of workers."""
-    if workers != "auto" and not (workers.isdecimal() and int(workers) > 0):
-        raise UsageError(f"--workers is {workers!r}; it must be auto, or 1 or more")
-
-
 def environments(count: int, gpus: list[str], gpus_each: int, *, deterministic: bool) -> list[dict[str, str]]:
     """Return what each worker finds in its environment.
 

@@ -31,7 +31,6 @@ def check_pool(models: Sequence[str | Model], settings: PoolSettings) -> None:
         for name in settings.changed(PoolSettings):
             raise UsageError(f"{flag(name)} needs --workers", hint="Add --workers N.")
         return
-    devices.check_workers(settings.workers)
     if settings.ray is not None:
         require("--ray", "ray")
     for model in models:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import pickle
 import queue
+import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import IO, Any
+from typing import Any
 
 from kshot.backends.pool._process_worker import read_frame, write_frame
 from kshot.backends.pool.contract import CloseJob, Died, Event, Job, Message, Raised, Report
@@ -27,6 +27,12 @@ _BOOT = (
 _CLOSE_SECONDS = 20.0
 """How long a worker that has nothing to do may take to close its model, before it is killed."""
 _LAST_WORDS_BYTES = 2000
+_READ_BYTES = 1 << 16
+_POLL_MILLISECONDS = 500
+_LAST_WORDS_SECONDS = 1.0
+"""How long to wait for what a process that has ended has printed: another one may hold the pipe open."""
+_CANNOT_START = (OSError, RuntimeError)
+"""Too many open files, too many processes; RuntimeError: too many threads."""
 
 
 class Processes:
@@ -42,11 +48,24 @@ class Processes:
     def start(self, job: Job, workers: int, report: Report, /) -> None:
         """Start the processes."""
         self._job, self._report = pickle.dumps(job, pickle.HIGHEST_PROTOCOL), report
-        for worker in range(workers):
-            self.restart(worker)
+        worker = 0
+        try:
+            for worker in range(workers):
+                self._start(worker)
+        except _CANNOT_START as exc:
+            what = f"worker {worker + 1} of {workers} cannot be started: {exc}"
+            hint = "Use fewer --workers, or raise the limits of the system (ulimit -n, ulimit -u)."
+            raise BackendError(what, hint=hint) from exc
 
     def restart(self, worker: int, /) -> None:
-        """Start a process."""
+        """Start a process again; that it cannot be started is one more death."""
+        try:
+            self._start(worker)
+        except _CANNOT_START as exc:
+            self._report(worker, [Died(f"it cannot be started: {exc}")])
+
+    def _start(self, worker: int) -> None:
+        self._workers[worker] = None
         self._workers[worker] = _WorkerProcess(worker, self._environments[worker], self._job, self._report)
 
     def send(self, worker: int, message: Message, /) -> None:
@@ -76,13 +95,13 @@ class _WorkerProcess:
     def __init__(self, number: int, environment: Mapping[str, str], job: bytes, report: Report) -> None:
         self._number, self._report = number, report
         self.outgoing: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
-        self._printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
+        self._printed, self._killed = b"", False
         inherited = {name: value for name, value in os.environ.items() if name != "KSHOT_KILL_POINT"}
         self._process = subprocess.Popen(  # noqa: S603 - this very Python
             [sys.executable, "-c", _BOOT, str(os.getpid()), *sys.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._printed,
+            stderr=subprocess.PIPE,
             env={**inherited, **environment},
             start_new_session=True,  # Ctrl-C in a terminal goes to the run alone, and what a model starts ends with it
         )
@@ -90,8 +109,14 @@ class _WorkerProcess:
             threading.Thread(target=target, name=f"kshot worker {number}", daemon=True, args=args)
             for target, args in ((self._write, (job,)), (self._read, ()))
         ]
-        for thread in self._threads:
-            thread.start()
+        self._listener = threading.Thread(target=self._listen, name=f"kshot worker {number}", daemon=True)
+        try:
+            for thread in (self._listener, *self._threads):
+                thread.start()
+        except RuntimeError:
+            self._kill_group()
+            self._process.wait()
+            raise
 
     def wait(self, seconds: float) -> None:
         """Wait until it ends by itself, for so long at most."""
@@ -103,10 +128,10 @@ class _WorkerProcess:
         self._report = lambda _worker, _events: None
         self._kill_group()
         self._process.wait()
+        self._killed = True
         self.outgoing.put(None)
-        for thread in self._threads:
+        for thread in (*self._threads, self._listener):
             thread.join(_CLOSE_SECONDS)
-        self._printed.close()
 
     def _kill_group(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -134,18 +159,34 @@ class _WorkerProcess:
         stream.close()
         self._kill_group()  # its own children may have outlived it
         code = self._process.wait()
+        self._killed = True
         self.outgoing.put(None)
         if not ended:
             self._report(self._number, [Died(_reason(code) + self._last_words())])
 
+    def _listen(self) -> None:
+        """Read what it prints, of which only the end is kept."""
+        stream: Any = self._process.stderr
+        with suppress(OSError), stream:
+            while self._prints(stream) and (found := os.read(stream.fileno(), _READ_BYTES)):
+                self._printed = (self._printed + found)[-_LAST_WORDS_BYTES:]
+
+    def _prints(self, stream: Any) -> bool:
+        """Wait until it prints something or has ended; a process that it started may hold the pipe for ever."""
+        if not hasattr(select, "poll"):
+            return True
+        poll = select.poll()
+        poll.register(stream, select.POLLIN)
+        while not poll.poll(_POLL_MILLISECONDS):
+            if self._killed:
+                return False
+        return True
+
     def _last_words(self) -> str:
         """Return the last line that it printed."""
-        with suppress(OSError, ValueError):
-            size = os.fstat(self._printed.fileno()).st_size
-            tail = os.pread(self._printed.fileno(), _LAST_WORDS_BYTES, max(0, size - _LAST_WORDS_BYTES))
-            lines = [line for line in tail.decode("utf-8", "replace").splitlines() if line.strip()]
-            return f"; its last line: {one_line(lines[-1].strip())}" if lines else ""
-        return ""
+        self._listener.join(_LAST_WORDS_SECONDS)
+        lines = [line for line in self._printed.decode("utf-8", "replace").splitlines() if line.strip()]
+        return f"; its last line: {one_line(lines[-1].strip())}" if lines else ""
 
 
 def _unpacked(body: bytes) -> list[Event]:

@@ -11,6 +11,7 @@ import os
 import pickle
 import queue
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ from kshot.core.visible import one_line
 _WAIT_SECONDS = 10.0
 """After so long without a place for a worker, the user is told what it waits for."""
 _RETRY_SECONDS = 0.5
+_CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 20.0
 _METHOD_THREADS = 4
 
@@ -70,9 +72,19 @@ class ActorWorker:
 
 
 def _host() -> str:
-    import socket
-
     return socket.gethostname()
+
+
+def _check_somebody_listens(address: str) -> None:
+    """Refuse an address HOST:PORT at which nothing listens: Ray itself tries for minutes, and then ends the process."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        return  # Ray knows what it is
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except (OSError, OverflowError, UnicodeError) as exc:
+        what = f"there is no Ray cluster: {getattr(exc, 'strerror', None) or exc}"
+        raise BackendError(what, where=f"--ray {address}", hint="Start one: ray start --head.") from exc
 
 
 class RayActors:
@@ -93,6 +105,7 @@ class RayActors:
             self._connect(None if address == "auto" else address)
 
     def _connect(self, address: str | None) -> None:
+        _check_somebody_listens(address or os.environ.get("RAY_ADDRESS", ""))
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             context = self._ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
