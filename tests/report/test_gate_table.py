@@ -1,6 +1,7 @@
 """The table of gates on the screen: at 80 and 120 columns, with long names, many subsets, and nothing answered."""
 
 import io
+import re
 
 import pytest
 from rich.cells import cell_len
@@ -17,7 +18,7 @@ LONG = "hf:meta-llama/Llama-3.1-8B-Instruct"
 
 def drawn(rows, width):
     console = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False)
-    console.print(gates_table(rows))
+    console.print(gates_table(rows, width))
     for line in pairing_lines(rows):
         console.print(line, soft_wrap=True)
     return console.file.getvalue()
@@ -76,6 +77,17 @@ def test_no_line_is_wider_than_the_screen_and_none_is_cut(width):
     text = table + told + rest
     assert max(map(cell_len, table.splitlines())) <= width
     assert "…" not in text
+
+
+def test_a_name_is_broken_only_where_a_part_of_it_ends():
+    text = drawn([*mixed(), *subsets()], 80)
+    for name in (
+        "hf:Llama-3.1-8B-Instruct",
+        "lookup:NLLast:20:sep|small|simple_rule_explained",
+        "a-baseline-with-a-long-name",
+    ):
+        for part in re.split("[-:|_]", name):
+            assert part in text
 
 
 def test_many_failures_are_counted():

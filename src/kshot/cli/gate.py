@@ -241,7 +241,7 @@ class _Finish:
             show_json({"passed": passed, "gates": rows, "notes": notes, "run": str(self._result.path)}, indent=2)
         elif any(row["gate"] is not None for row in rows):  # stderr says what could not be decided
             screen = Screen()
-            screen.print(gates_table(rows))
+            screen.print(gates_table(rows, screen.width))
             for line in pairing_lines(rows):
                 screen.print(one_line(line), soft_wrap=True)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from rich.table import Table
 
 from kshot.core.records import ResultRow
-from kshot.report.cells import cell
+from kshot.report.cells import SafeText, block, cell
+from kshot.report.columns import broken, fair_width
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import shown_p
 from kshot.runs.baseline_checks import unpaired_samples, why_left_out
@@ -18,6 +20,9 @@ _MAX_LINES = 20
 
 _MAX_ALIKE = 3
 """Checks of one kind that pass and have lines of their own; those that all found the same have one line."""
+
+_GAP, _MIN_COLUMN = 2, 8
+"""The space between columns, and how narrow one may become."""
 
 _MARKS = {True: ("✓ passed", "green"), False: ("✗ failed", "bold red"), None: ("– skipped", "")}
 _UNDECIDED = ("! error", "bold red")
@@ -61,26 +66,48 @@ def _subject(what: str, row: ResultRow, names: dict[str, str]) -> str:
     return what if len(names) < 2 else f"{what} · {names[str(row['model'])]}"  # noqa: PLR2004 - several models
 
 
-def gates_table(rows: Sequence[ResultRow]) -> Table:
-    """Draw the checks, failed ones first. Many that pass are one line for each thing that they check."""
-    told = list(zip(rows, gate_subjects(rows), strict=True))
+class _GateLine(NamedTuple):
+    """A line of the table: passed or not, what was checked, of which task, and what was found."""
+
+    mark: SafeText
+    check: SafeText
+    task: SafeText
+    found: SafeText
+
+
+def gates_table(rows: Sequence[ResultRow], width: int) -> Table:
+    """Draw the checks, failed ones first. Names that are too wide for this width are broken where their parts end."""
+    lines = list(_gate_lines(rows))
+    marks, *others = (max(each.cell_len for each in column) for column in zip(*lines, strict=True))
+    most = fair_width(others, width - marks - _GAP * len(others), _MIN_COLUMN)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column("gate", no_wrap=True)
-    for title in ("check", "task", "found"):
-        table.add_column(title, overflow="fold")
+    for title, wide in zip(("check", "task", "found"), others, strict=True):
+        table.add_column(title, overflow="fold", max_width=max(min(wide, most), len(title)))
+    for line in lines:
+        table.add_row(line.mark, _fitting_words(line.check, most), _fitting_words(line.task, most), line.found)
+    return table
+
+
+def _fitting_words(text: SafeText, width: int) -> SafeText:
+    """Break the words that are wider than this; the table itself breaks between words."""
+    return block(" ".join(broken(cell(word), width).plain for word in text.plain.split(" ")))
+
+
+def _gate_lines(rows: Sequence[ResultRow]) -> Iterator[_GateLine]:
+    """Yield the lines, failed ones first. Many that pass are one line for each thing that they check."""
+    told = list(zip(rows, gate_subjects(rows), strict=True))
     failed = [(row, subject) for row, subject in told if row["passed"] is False]
     for row, subject in failed[:_MAX_LINES]:
         mark = cell(*(_MARKS[False] if row["gate"] is not None else _UNDECIDED))
-        table.add_row(mark, cell(gate_label(row)), cell(subject), cell(gate_finding(row)))
+        yield _GateLine(mark, cell(gate_label(row)), cell(subject), cell(gate_finding(row)))
     if len(failed) > _MAX_LINES:
-        table.add_row(cell(*_MARKS[False]), "", cell(f"… and {len(failed) - _MAX_LINES} more"), "")
+        yield _GateLine(cell(*_MARKS[False]), cell(""), cell(f"… and {len(failed) - _MAX_LINES} more"), cell(""))
     names = short_names(dict.fromkeys(str(row["model"]) for row in rows if "model" in row))
     for passed in (None, True):
         for alike in _alike([pair for pair in told if pair[0]["passed"] is passed]):
             for subject, finding in _lines(alike, names):
-                label = gate_label(alike[0][0])
-                table.add_row(cell(*_MARKS[passed]), cell(label), cell(subject), cell(finding))
-    return table
+                yield _GateLine(cell(*_MARKS[passed]), cell(gate_label(alike[0][0])), cell(subject), cell(finding))
 
 
 def _alike(told: Sequence[tuple[ResultRow, str]]) -> list[list[tuple[ResultRow, str]]]:
