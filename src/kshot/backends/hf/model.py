@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf import determinism, loading, media
 from kshot.backends.hf.checking import check_compile, check_options, readable_media
+from kshot.backends.hf.chunks import RequestChunks
 from kshot.backends.hf.context_window import ContextWindow, cuts_left
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.model_runner import ModelRunner
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
 _CPU_BATCH_SIZE, _GPU_BATCH_SIZE = 16, 128
 """Texts written together unless ``batch_size`` says otherwise; a GPU writes fewer where its memory is short."""
-_FIRST_CHUNK_REQUESTS = 256
-"""The size of the first chunk of requests on a GPU. Each chunk is twice as large as the one before."""
-_MAX_CHUNK_REQUESTS = 1024
-"""After a chunk of this size, all waiting requests are taken at once."""
+
+
+_Prepared: TypeAlias = "TokenizedLoglik | Generate | tuple[Request, Response]"
+"""A request as the model needs it, or with its answer if no model needs to be asked."""
 
 
 class Transformers:
@@ -198,28 +199,36 @@ class Transformers:
         if "_runner" in vars(self):
             # Rows of an earlier call that was broken off: their requests do not wait any more.
             self._runner.pending.clear()
-        # A GPU should start soon. It works on one chunk while the next, twice as large, is made and tokenised.
-        chunk_size: int | None = _FIRST_CHUNK_REQUESTS if self._device.type == "cuda" else None
+        chunks = RequestChunks(queue, self._prepared, in_steps=self._device.type == "cuda")
         while True:
-            chunk = queue.take(chunk_size)
-            chunk_size = 2 * chunk_size if chunk_size is not None and chunk_size < _MAX_CHUNK_REQUESTS else None
+            chunk = chunks.next_chunk()
             if not chunk:
                 if "_runner" not in vars(self) or not self._runner.pending:
                     return
                 yield from self._runner.finish_pending()
                 continue
-            for request in chunk:
-                if not isinstance(request, self.answers):
-                    raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
             generations = [request for request in chunk if isinstance(request, Generate)]
             for answers in (
-                self._score([request for request in chunk if isinstance(request, Loglik)]),
+                self._score([each for each in chunk if not isinstance(each, Generate)]),
                 self._generate([request for request in generations if not request.prompt.media]),
                 self._generate_after_images([request for request in generations if request.prompt.media]),
             ):
                 for answer in answers:
                     reach("hf.computed")
                     yield answer
+                    chunks.used_answer()
+
+    def _prepared(self, requests: Sequence[Request]) -> list[_Prepared]:
+        """Turn requests for likelihoods into tokens, or into answers where that is all they need."""
+        for request in requests:
+            if not isinstance(request, self.answers):
+                raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
+        scored = [request for request in requests if isinstance(request, Loglik)]
+        found: list[_Prepared] = [(request, Scored(())) for request in scored if not request.continuations]
+        some = [request for request in scored if request.continuations]
+        for request, tokenized in self._window.tokenized(some, self._tokenizer):
+            found.append((request, tokenized) if isinstance(tokenized, Failed) else tokenized)
+        return [*found, *(request for request in requests if isinstance(request, Generate))]
 
     @cached_property
     def _reads_images(self) -> bool:
@@ -254,15 +263,13 @@ class Transformers:
         options: Any = {"row_tokens": self._row_tokens, "side": self._side, "alone": self._batch_size == 1}
         return ModelRunner(self._model, self._torch, self.name, compiles=self._compiles, **options)
 
-    def _score(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
+    def _score(self, prepared: Sequence[_Prepared]) -> Iterator[tuple[Request, Response]]:
         fitting: list[TokenizedLoglik] = []
-        yield from ((request, Scored(())) for request in requests if not request.continuations)
-        some = [request for request in requests if request.continuations]
-        for request, tokenized in self._window.tokenized(some, self._tokenizer):
-            if isinstance(tokenized, Failed):
-                yield request, tokenized
-            else:
-                fitting.append(tokenized)
+        for each in prepared:
+            if isinstance(each, TokenizedLoglik):
+                fitting.append(each)
+            elif isinstance(each, tuple):
+                yield each
         if fitting:
             yield from self._runner.score(fitting, self._batch_size)
 
