@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from kshot.backends.hf import encoding, model_runner  # noqa: E402
+from kshot.backends.hf import trie as trie_module  # noqa: E402
 from kshot.backends.hf.continuous_batching import SlotBatch  # noqa: E402
 from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
@@ -79,15 +80,19 @@ def test_a_trie_has_every_prefix_once_and_ends_tell_ancestors():
             assert ancestors == nodes.tolist()
 
 
-def test_equal_nodes_of_several_tries_are_counted_once():
+@pytest.mark.parametrize("uncounted", [1, 40, 10_000])
+def test_equal_nodes_of_several_tries_are_counted_once(monkeypatch, uncounted):
+    monkeypatch.setattr(trie_module, "_MAX_UNCOUNTED_NODES", uncounted)
     rng = random.Random(2)
-    counter, everything, total = NodeCounter(), set(), 0
-    for _ in range(30):
+    counter, everything = NodeCounter(), set()
+    for number in range(30):
         sequences = [tuple(rng.randrange(4) for _ in range(rng.randint(1, 7))) for _ in range(9)]
         everything |= {one[: at + 1] for one in sequences for at in range(len(one))}
         trie = build_trie([TokenSequence(np.array(one, np.int32), 0) for one in sequences])
-        total += counter.count_new(trie.hashes)
-        assert total == len(everything)
+        counter.add(trie.hashes)
+        if number % 3 == 0:
+            assert counter.count == len(everything)
+    assert counter.count == len(everything)
 
 
 def test_cached_prefixes_are_found_as_far_as_they_go():
@@ -420,7 +425,9 @@ def test_out_of_memory_halves_the_batch_of_trees(folder, monkeypatch):
 def whole_of(core):
     def whole(text):
         found = core.encode(text, add_special_tokens=False)
-        return EncodedText(text, np.array(found.ids, np.int32), np.array([end for _, end in found.offsets], np.int64))
+        return EncodedText.of(
+            text, np.array(found.ids, np.int32), np.array([end for _, end in found.offsets], np.int64)
+        )
 
     return whole
 
@@ -445,7 +452,7 @@ def test_texts_that_begin_alike_are_encoded_as_if_alone():
 def test_nothing_is_reused_if_tokens_depend_on_far_away_text():
     def odd(text):
         ids = np.array([ord(letter) + len(text) % 2 * (letter == "z") for letter in text], np.int32)
-        return EncodedText(text, ids, np.arange(1, len(text) + 1))
+        return EncodedText.of(text, ids, np.arange(1, len(text) + 1))
 
     encoder = IncrementalEncoder(lambda texts: [odd(text) for text in texts])
     known = odd("a" * 200)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,17 @@ _CHECK_INTERVAL = 64
 
 @dataclass(frozen=True, slots=True)
 class EncodedText:
-    """A text, its tokens, and where in the text each token ends."""
+    """A text, its tokens, and where in the text each token ends. ``in_order``: no token ends before an earlier one."""
 
     text: str
     ids: IdArray
     ends: NDArray[np.int64]
+    in_order: bool
+
+    @classmethod
+    def of(cls, text: str, ids: IdArray, ends: NDArray[np.int64]) -> EncodedText:
+        """Return an encoded text, and find out whether its tokens are in order."""
+        return cls(text, ids, ends, not (ends[1:] < ends[:-1]).any())
 
 
 class IncrementalEncoder:
@@ -79,7 +85,7 @@ def _reusable_part(known: EncodedText, text: str) -> _ReusablePart | None:
     # Tokens that end before the difference, without the last of them: it might have gone on.
     inside = int(known.ends.searchsorted(shared)) - 1
     start = inside - _OVERLAP_TOKENS
-    if start < _OVERLAP_TOKENS or (known.ends[1:] < known.ends[:-1]).any():
+    if start < _OVERLAP_TOKENS or not known.in_order:
         return None
     # The bytes of one character may be several tokens that all end with it: the seam is behind the last of them.
     start = int(known.ends.searchsorted(known.ends[start], side="right"))
@@ -87,22 +93,31 @@ def _reusable_part(known: EncodedText, text: str) -> _ReusablePart | None:
 
 
 def _join(known: EncodedText, text: str, part: _ReusablePart, tail: EncodedText) -> EncodedText | None:
+    if not tail.in_order:
+        return None
     inside, start = part
     ends = tail.ends + start
-    if (ends[1:] < ends[:-1]).any():
-        return None
-    for end in ends[: _OVERLAP_TOKENS - _MATCHING_TOKENS]:
-        at = int(ends.searchsorted(end, side="right"))
+    for end in ends[: _OVERLAP_TOKENS - _MATCHING_TOKENS].tolist():
         seam = int(known.ends.searchsorted(end, side="right"))
         if seam == 0 or known.ends[seam - 1] != end or seam + _MATCHING_TOKENS > inside:
             continue
-        same = (tail.ids[at : at + _MATCHING_TOKENS], ends[at : at + _MATCHING_TOKENS])
-        if np.array_equal(same[0], known.ids[seam : seam + _MATCHING_TOKENS]) and np.array_equal(
-            same[1], known.ends[seam : seam + _MATCHING_TOKENS]
-        ):
+        at = int(ends.searchsorted(end, side="right"))
+        if _same_bytes(tail.ids, at, known.ids, seam) and _same_bytes(ends, at, known.ends, seam):
             ids = np.concatenate([known.ids[:seam], tail.ids[at:]])
-            return EncodedText(text, ids, np.concatenate([known.ends[:seam], ends[at:]]))
+            return EncodedText(text, ids, np.concatenate([known.ends[:seam], ends[at:]]), in_order=True)
     return None
+
+
+def _same_bytes(left: NDArray[Any], at: int, right: NDArray[Any], seam: int) -> bool:
+    """Whether the tokens after the seam match. For so few, this takes a tenth of the time of ``array_equal``."""
+    return left[at : at + _MATCHING_TOKENS].tobytes() == right[seam : seam + _MATCHING_TOKENS].tobytes()
+
+
+def first_after(encoded: EncodedText, place: int) -> int:
+    """Return the index of the first token that ends after a place of the text; if none does, the number of tokens."""
+    if encoded.in_order:
+        return int(encoded.ends.searchsorted(place, side="right"))
+    return int(np.append(encoded.ends > place, True).argmax())
 
 
 def common_text_length(left: str, right: str) -> int:

@@ -50,7 +50,7 @@ class ModelRunner:
         self._plain = PlainModel(model, torch, name, arguments=arguments, side=side)
         self._row_tokens, self._alone = row_tokens, alone
         self._notes: dict[str, None] = {}
-        self._requested = self._distinct = 0
+        self._requested = 0
         self._node_counter = NodeCounter()
         self.pending: PendingRows = deque()
         self._max_packed_length = max_packed_length(model.config.get_text_config())
@@ -89,7 +89,7 @@ class ModelRunner:
     def token_counts(self) -> TokenCounts:
         """Tokens requested, distinct, and computed."""
         packed = self._packed.computed if self._packed else 0
-        return TokenCounts(self._requested, self._distinct, packed + self._plain.computed)
+        return TokenCounts(self._requested, self._node_counter.count, packed + self._plain.computed)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class ModelRunner:
         """Lay the sequences out, and count their tokens."""
         trie = build_trie(sequences, model.cached_tokens() if model else ())
         self._requested += sum(len(sequence.tokens) for sequence in sequences)
-        self._distinct += self._node_counter.count_new(trie.hashes)
+        self._node_counter.add(trie.hashes)
         return cut_into_blocks(trie, model.row_lengths.block_tokens) if model is not None and self._alone else trie
 
     def _check_ids(self, sequences: Iterable[IdArray]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length
+from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length, first_after
 from kshot.backends.hf.trie import IdArray, common_prefix_length
 from kshot.backends.rolling import rolling_windows, start_token
 from kshot.backends.texts import replace_surrogates, valid_message
@@ -28,6 +29,8 @@ _MAX_TAG_TOKENS = 16
 """The most tokens of a think tag at the end of a prompt, and of the white space behind it."""
 _CHEAP_CHARACTERS = 400
 """Encoding this many characters again costs less than looking for a better known text."""
+
+_SECOND = itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +88,7 @@ class PromptTokenizer:
             if is_think_tag(text) and not tokenizer.decode([number], skip_special_tokens=True)
         }
         self._encoder = IncrementalEncoder(self._encode_batch, reuse=reuse)
-        self._last_prompt = EncodedText("", np.zeros(0, np.int32), np.zeros(0, np.int64))
+        self._last_prompt = EncodedText.of("", np.zeros(0, np.int32), np.zeros(0, np.int64))
 
     # ---- to tokens ----
 
@@ -97,20 +100,14 @@ class PromptTokenizer:
 
     def _encode_batch(self, texts: Sequence[str]) -> list[EncodedText]:
         found = self._backend.encode_batch(list(texts), add_special_tokens=False)
-        # numpy converts flat ids and ends in one step; it would go through pairs one by one.
-        return [
-            EncodedText(
-                text,
-                np.array(encoding.ids, np.int32),
-                np.fromiter((end for _, end in encoding.offsets), np.int64, len(encoding)),
-            )
-            for text, encoding in zip(texts, found, strict=True)
-        ]
+        return [_encoded_text(text, encoding) for text, encoding in zip(texts, found, strict=True)]
 
     def _encode_prompts(self, texts: Sequence[str]) -> list[EncodedText]:
         """Encode prompts. What they have in common with earlier prompts is not encoded again."""
         if self._backend is None:
-            return [EncodedText(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64)) for text in texts]
+            return [
+                EncodedText.of(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64)) for text in texts
+            ]
         found: list[EncodedText] = []
         while len(found) < len(texts):
             # The last known text serves for all following prompts that share no more with each other than with it.
@@ -193,7 +190,7 @@ class PromptTokenizer:
             ]
         found = self._encoder.encode([(context, context.text + text) for context, text in pairs])
         starts = [
-            int(np.append(whole.ends > len(context.text), True).argmax()) if context.text else 0
+            first_after(whole, len(context.text)) if context.text else 0
             for whole, (context, _) in zip(found, pairs, strict=True)
         ]
         return [(whole.ids, start) for whole, start in zip(found, starts, strict=True)]
@@ -287,6 +284,12 @@ class PromptTokenizer:
     def stop_ids(self, stop: Sequence[str]) -> frozenset[int]:
         """Return the ids of stop strings that are special tokens: decoding leaves these out, so they stop by id."""
         return frozenset(self._added_vocabulary[text] for text in stop if text in self._added_vocabulary)
+
+
+def _encoded_text(text: str, encoding: Any) -> EncodedText:
+    # numpy converts flat ids and ends in one step; it would go through pairs one by one.
+    ends = np.fromiter(map(_SECOND, encoding.offsets), np.int64, len(encoding))
+    return EncodedText.of(text, np.array(encoding.ids, np.int32), ends)
 
 
 def _shares_as_much(known: str, previous: str, text: str) -> bool:
