@@ -147,9 +147,11 @@ def shown_response(exchanges: Sequence[tuple[Request, Response]]) -> Any:
     return shown[0] if len(shown) == 1 and isinstance(shown[0], str) else shown
 
 
-def _tokens(measured: Likelihood) -> ResultRow:
-    found = measured.token_logprobs
-    return {} if found is None else {"token_logprobs": token_list(found)}
+def _measured(found: Likelihood) -> ResultRow:
+    """Return what is known of a likelihood. ``asdict`` would copy it field by field, four times for each sample."""
+    greedy = {} if found.greedy is None else {"greedy": found.greedy}
+    tokens = {} if found.token_logprobs is None else {"token_logprobs": token_list(found.token_logprobs)}
+    return {"logprob": found.logprob, "tokens": found.tokens, **greedy, **tokens}
 
 
 def _parts(request: Request, response: Response, main: Request) -> list[Any]:
@@ -159,7 +161,7 @@ def _parts(request: Request, response: Response, main: Request) -> list[Any]:
         case Scored(likelihoods) if isinstance(request, Loglik):
             other = {} if shown_prompt(request) == shown_prompt(main) else {"prompt": shown_prompt(request)}
             return [
-                {"text": text, **_told(each), **_tokens(each), **other}
+                {"text": text, **_measured(each), **other}
                 for text, each in zip(request.continuations, likelihoods, strict=True)
             ]
         case Ranking(hits):

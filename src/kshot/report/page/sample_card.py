@@ -7,7 +7,7 @@ writes is kept under ``more`` as JSON text. No row is an error.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,7 @@ def sample_card(look: SampleLook, n: int, passage_texts: Mapping[str, str] | Non
     """
     row, response, texts = look.row, look.response, passage_texts or {}
     return {
-        **sample_line(replace(look, full=False), n),
+        **sample_line(replace(look, full=False) if look.full else look, n),
         "metric": one_line(look.scale.metric),
         "scores": _scores(row),
         "prompt": _prompt(look),
@@ -255,17 +255,8 @@ def _is_told(look: SampleLook, name: str, value: Any) -> bool:
     """Whether the card tells all that the row has under a name."""
     if value is None or name in _TOLD:
         return True
-    parts = list(parts_of(value))
-    told = {
-        "prompt": isinstance(value, str) or is_conversation(with_shown_media(value)),
-        "response": _is_read(look, parts),
-        "reasoning": len(parts) == len(look.response.reasoning),
-        "scores": isinstance(value, dict),
-        "judge": all(isinstance(each, dict) and each.keys() <= {"prompt", "response"} for each in parts),
-        "token_logprobs": any(each is not None for each in look.response.reply_tokens),
-        "failed": bool(value),
-    }
-    return told.get(name, False)
+    tells = _TELLS.get(name)
+    return tells is not None and tells(look, value, list(parts_of(value)))
 
 
 def _is_read(look: SampleLook, parts: Sequence[Any]) -> bool:
@@ -278,3 +269,15 @@ def _is_read(look: SampleLook, parts: Sequence[Any]) -> bool:
     others = len(parts) - texts - len(measured)
     shown = bool(response.likelihood) or not measured or (response.chooses and bool(response.options.logprobs))
     return shown and others == len(response.passages) and (not measured or len(measured) >= len(response.options.texts))
+
+
+_TELLS: Mapping[str, Callable[[SampleLook, Any, Sequence[Any]], bool]] = {
+    "prompt": lambda _, value, __: isinstance(value, str) or is_conversation(with_shown_media(value)),
+    "response": lambda look, _, parts: _is_read(look, parts),
+    "reasoning": lambda look, _, parts: len(parts) == len(look.response.reasoning),
+    "scores": lambda _, value, __: isinstance(value, dict),
+    "judge": lambda _, __, parts: all(isinstance(p, dict) and p.keys() <= {"prompt", "response"} for p in parts),
+    "token_logprobs": lambda look, _, __: any(each is not None for each in look.response.reply_tokens),
+    "failed": lambda _, value, __: bool(value),
+}
+"""Whether a card tells all of what a row has under a name: from the look, the value, and its parts."""
