@@ -126,3 +126,14 @@ def test_evaluate_takes_what_the_types_allow():
     assert settings_from({"data": "rows.csv", "dataset_path": Path("rows")}) == Settings(
         data=("rows.csv",), dataset_path="rows"
     )
+
+
+@pytest.mark.parametrize(
+    ("shots", "own", "said"), [(2, 1, "-k 2 and --num-fewshot 1 both"), ((0, 1), 3, "-k 0,1 and --num-fewshot 3 both")]
+)
+def test_two_numbers_of_examples_for_task_files_are_refused(shots, own, said):
+    given = {"num_shots": shots, "num_fewshot": own}
+    with pytest.raises(UsageError, match=said):
+        settings_from(given, ["lmeval:a", "lmeval:b"])
+    assert settings_from(given, ["lmeval:a", "mmlu"]).num_fewshot == own  # each number has datasets of its own
+    assert settings_from({"num_shots": own, "num_fewshot": own}, "lmeval:a").num_fewshot == own

@@ -34,12 +34,16 @@ class LocalRows:
         subset: str | None,
         check: Callable[[Path], object] = Path,
         read: FileReader = read_file,
+        *,
+        whole: str | None = None,
     ) -> None:
         """``path`` is a file, a folder or a pattern; a folder may have subfolders for the dataset and the subset.
 
         ``check`` is called with everything that is read, and raises for what may not be; ``read`` reads a file.
+        ``whole``: what rows without splits are called; None: by any name, such as that which a class gives its split.
         """
         self._path, self._dataset, self._subset, self._check, self._read = path, dataset, subset, check, read
+        self._whole = whole
         self._served: dict[Path, str] = {}  # files without splits, and the split that each one served
 
     def load(self, split: str) -> Rows:
@@ -72,6 +76,9 @@ class LocalRows:
         """Return the rows of one split; rows without splits serve the first split that is asked for."""
         if isinstance(found, Mapping) or "{split}" in self._path:
             return _split_of(found, place, split)
+        if self._whole not in (None, split):
+            hint = f"Leave it out, or name a slice of all rows: {self._whole}[5:]."
+            raise DataError(f"it has no splits, so there is no {split!r}", where=str(place), hint=hint)
         served = self._served.setdefault(place, split)
         if served != split:
             raise DataError(

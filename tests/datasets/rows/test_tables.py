@@ -131,6 +131,15 @@ def test_slices_of_one_file(tmp_path):
     assert requests[0].prompt.text == "Question: cap?\nAnswer: Paris\n\nQuestion: sum?\nAnswer:"
 
 
+@pytest.mark.parametrize("option", ["evaluation_set", "example_set"])
+@pytest.mark.parametrize("split", ["validation", "test[1:]", "nonsense"])
+def test_a_table_without_splits_has_no_split_of_that_name(tmp_path, option, split):
+    (tmp_path / "rows.csv").write_text(HEADER + ROWS)
+    name = split.partition("[")[0]
+    with pytest.raises(DataError, match=rf"rows\.csv: it has no splits, so there is no '{name}'.* all\[5:\]"):
+        asked(tmp_path / "rows.csv", **{option: split}, num_shots=1, **FLAGS)
+
+
 # ---- what the user is told ----
 
 

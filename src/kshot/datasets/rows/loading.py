@@ -34,7 +34,9 @@ class RowTables:
         """``place`` is a local path, or the name of a dataset on the hub, which may have subsets."""
         self.place, self._subset = place, subset
         self.left_out = False  # whether empty rows at the end of a file were left out
-        self._local = LocalRows(place, "", subset, check=_check_file, read=read_located) if is_local(place) else None
+        self._local = None
+        if is_local(place):
+            self._local = LocalRows(place, "", subset, check=_check_file, read=read_located, whole=WHOLE)
 
     def chosen_splits(self, evaluated: str | None, shown: str | None) -> tuple[str, str]:
         """Return the splits that are evaluated and that examples are taken from: the user's, else the usual ones."""
