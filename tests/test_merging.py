@@ -9,6 +9,8 @@ import pytest
 import kshot
 from kshot.api import evaluate
 from kshot.core.errors import KshotError
+from kshot.core.journal_lines import decoded_line, encoded_line
+from kshot.core.records import Generated
 from kshot.merging import merge
 from kshot.runs.folder import read_spec
 from tests.chaos.scenarios import DATA
@@ -163,6 +165,40 @@ def test_a_sample_that_failed_and_is_asked_again_in_its_shard_counts_when_merged
     shards(2, TWO[1], "data.py:Cities", dataset_path="40")
     merge(folders, "merged", trust="model.py")
     assert not [row for row in kshot.load("merged").samples if "failed" in row]
+
+
+def rewritten(run, lines):
+    """Write the answers of a journal anew: ``lines`` gives the texts of the lines that follow, for each text."""
+    journal = Path(run, "journal.jsonl")
+    written = []
+    for line in journal.read_bytes().splitlines(keepends=True):
+        record = decoded_line(line, early=False)
+        written += [encoded_line(record.key, record.asked, Generated(text)) for text in lines(record.response.text)]
+    journal.write_bytes(b"".join(written))
+
+
+def replies(run):
+    return {row["id"]: row["response"] for row in kshot.load(run).samples}
+
+
+def test_a_shard_that_was_run_anew_replaces_the_answers_of_an_earlier_merge():
+    folders = shards(2, TWO[0], "data.py:Cities", dataset_path="12")
+    merge(folders, "merged")
+    before, own = replies("merged"), {row["id"] for row in kshot.load(folders[1]).samples}
+    rewritten(folders[1], lambda text: [f"not {text}"])
+    merge(folders, "merged")
+    assert replies("merged") == {each: f"not {text}" if each in own else text for each, text in before.items()}
+    size = Path("merged/journal.jsonl").stat().st_size
+    merge(folders, "merged")
+    assert Path("merged/journal.jsonl").stat().st_size == size  # nothing is added a second time
+
+
+def test_of_two_answers_in_a_shard_the_last_counts_as_in_the_shard_itself():
+    folders = shards(2, TWO[0], "data.py:Cities", dataset_path="12")
+    rewritten(folders[0], lambda text: ["nonsense", text])
+    merge(folders, "merged")
+    evaluate(TWO[0], "data.py:Cities", dataset_path="12", out="plain", report=False)
+    assert replies("merged") == replies("plain")
 
 
 def test_a_shard_shows_no_figures(capsys):

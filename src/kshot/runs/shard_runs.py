@@ -14,6 +14,7 @@ from typing import Any
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.file_names import path_inside
+from kshot.core.offsets import Offsets, address
 from kshot.core.settings import Shard
 from kshot.runs.code import KEY as CODE
 from kshot.runs.folder import JOURNAL, RunFolder
@@ -278,16 +279,22 @@ def _sums(parts: Iterable[Any]) -> dict[str, dict[str, int]]:
 def copy_answers(shards: Sequence[ShardRun], folder: RunFolder, progress: Callable[[int], None]) -> None:
     """Put the answers of all shards into a folder, and failures where no shard has an answer.
 
-    Where two shards have asked the same, the first answer counts. What the folder has already stays: joining that was
-    killed goes on.
+    Where two shards have asked the same, the answer of the first counts, and in a shard the last answer. The folder may
+    have answers already: joining that was killed goes on, and what a shard answers otherwise now replaces them.
     """
-    for failures in (False, True):
-        for number, shard in enumerate(shards):
-            with closing(shard.journal()) as journal:
-                for record in journal.records():
-                    if record.failed is failures and folder.journal.get(record.key) is None:
-                        folder.put(record.key, record.asked, record.response)
-            progress(number + 1 + failures * len(shards))
+    sources = Offsets()  # by the address of a key: the step that its response is from
+    steps = [(failures, shard) for failures in (False, True) for shard in shards]
+    for step, (failures, shard) in enumerate(steps):
+        with closing(shard.journal()) as journal:
+            for record in journal.records():
+                if record.failed is not failures:
+                    continue
+                place = address(record.key)
+                if place not in sources:
+                    sources[place] = step
+                if sources.get(place) == step and folder.journal.get(record.key) != record.response:
+                    folder.put(record.key, record.asked, record.response)
+        progress(step + 1)
 
 
 def shard_of(shards: Iterable[ShardRun], row: Mapping[str, Any]) -> ShardRun | None:
