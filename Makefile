@@ -56,6 +56,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/scoring.py text letters
 	$(BIN)/python benchmarks/scoring.py --no-peers --questions 100 prefix1500
 	$(BIN)/python benchmarks/scoring.py --no-peers 'no prefix' 'no prefix, one token' 'short, all alike' 'fifty options'
+	$(BIN)/python benchmarks/host.py
 	$(BIN)/python benchmarks/task_file.py
 	$(BIN)/python benchmarks/writing.py
 	$(BIN)/python benchmarks/pool.py
