@@ -1,4 +1,4 @@
-"""Work in a thread: whoever waits gets the result, the error, or that it was given up."""
+"""Work in a thread: the caller that waits gets the result, the error, or that it was given up."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Workers that build an index: the same files, whoever dies; nothing is left behind."""
+"""Workers that build an index: the same files, whichever worker dies; nothing is left behind."""
 
 import os
 import signal
