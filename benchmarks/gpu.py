@@ -4,11 +4,14 @@
     python benchmarks/gpu.py --small      # a small one, anywhere
     python benchmarks/gpu.py --shapes "MMLU, letters" "MMLU, option texts"        # all of MMLU's shape: minutes
     python benchmarks/gpu.py --small --questions 114 --shapes "MMLU, letters"     # two questions a subject
+    python benchmarks/gpu.py --compile --shapes "1,500-token prefix"              # also with compile=yes
 
 kshot runs as its users run it: ``kshot.evaluate`` on a dataset class, with tokenising, journal and result files. The
 model is made in memory, and loading counts for neither side. Plain batches are measured on a few questions and scaled
-up. TFLOP/s count 2 × weights for each computed token, and attention; the share is that of a measured matmul. It prints
-a table, and JSON as its last line (``--json FILE`` writes it too).
+up. TFLOP/s count 2 × weights for each computed token, and attention; the share is that of a measured matmul. With
+``--compile`` kshot runs once more, with compiled parts. What compiling takes is ``first_seconds``, the time of a first
+run of 48 questions, which does not count. It prints a table, and JSON as its last line (``--json FILE`` also writes it,
+after each shape). `gpu_lines.py` runs this and more, and compares with what is wanted.
 """
 
 from __future__ import annotations
@@ -119,18 +122,22 @@ def write_subjects(shape: Shape, questions, place: Path) -> list[str]:
     return [f"{place}/given.py:Given:{subject}" for subject in rows]
 
 
-def kshot_run(model, folder: Path, shape: Shape, questions, device: str, *, deterministic: bool) -> dict:
+def kshot_run(
+    model, folder: Path, shape: Shape, questions, device: str, *, deterministic: bool = False, compiled: bool = False
+) -> dict:
     """Run kshot.evaluate on the questions; only the loading of weights is replaced, by the model in memory."""
     import kshot
     from kshot.backends.hf import loading
     from kshot.backends.hf.model import Transformers
 
     loading.load_model = lambda *_, **__: model
-    counts = []
+    counts, notes = [], []
     close = Transformers.close
+    spec = f"hf:{folder}" + (",compile=yes" if compiled else "")
 
     def count_and_close(self):
         counts.append(self.token_counts)
+        notes.append(self.notes)
         close(self)
 
     Transformers.close = count_and_close
@@ -140,17 +147,27 @@ def kshot_run(model, folder: Path, shape: Shape, questions, device: str, *, dete
             options = {"dataset_path": place, "device": device, "ranking_type": "ppl_no_option"}
             options |= {"deterministic": True} if deterministic else {}
             # A few questions first, as for the plain batches: libraries load their kernels once.
-            kshot.evaluate(f"hf:{folder}", datasets[0], limit=48, **options)
-            seconds = time_of(
-                device, lambda: kshot.evaluate(f"hf:{folder}", datasets, out=Path(place) / "run", **options)
-            )
+            first = time_of(device, lambda: kshot.evaluate(spec, datasets[0], limit=48, **options))
+            kernels = compiled_graphs()
+            seconds = time_of(device, lambda: kshot.evaluate(spec, datasets, out=Path(place) / "run", **options))
+            later = compiled_graphs() - kernels
             scored = len((Path(place) / "run" / "samples.jsonl").read_text().splitlines())
             if scored != len(questions):
                 raise SystemExit(f"{scored} of {len(questions)} questions have a score")
     finally:
         Transformers.close = close
     last = counts[-1]
-    return {"seconds": seconds, "computed": last.computed, "trie": last.distinct, "asked": last.requested}
+    row = {"seconds": seconds, "computed": last.computed, "trie": last.distinct, "asked": last.requested}
+    if compiled:
+        row |= {"first_seconds": first, "graphs": kernels, "graphs_in_run": later, "notes": list(notes[-1])}
+    return row
+
+
+def compiled_graphs() -> int:
+    """Return how many graphs torch has compiled in this process."""
+    from torch._dynamo.utils import counters
+
+    return counters["stats"]["unique_graphs"]
 
 
 def plain_run(model, questions, device: str, size: int) -> float:
@@ -245,21 +262,24 @@ def measure(shape: Shape, model, folder: Path, given: argparse.Namespace, rate: 
     """Measure one shape on both sides, and print its line of the table."""
     device = model.device.type
     questions = requests(shape, count=question_count(shape, given))
-    ours = kshot_run(model, folder, shape, questions, device, deterministic=given.deterministic)
-    plain, size = best_plain(model, questions, device, (4,) if given.small else (32, 64, 128, 256, 512))
     prefix = (shape.prefix + (shape.longest_prefix or shape.prefix)) / 2
     lengths = [max(word_count(prompt) - prefix, 1) for prompt, _ in questions]
     context = prefix + sum(length**2 for length in lengths) / sum(lengths) / 2
-    reached = flops(model, ours["computed"], context) / ours["seconds"] / 1e12
+    ours = kshot_run(model, folder, shape, questions, device, deterministic=given.deterministic)
+    ways = [ours, *([kshot_run(model, folder, shape, questions, device, compiled=True)] if given.compile else ())]
+    plain, size = best_plain(model, questions, device, (4,) if given.small else (32, 64, 128, 256, 512))
+    for way in ways:
+        way["tflops"] = flops(model, way["computed"], context) / way["seconds"] / 1e12
+        way |= {"faster": plain / way["seconds"], "share": way["tflops"] / rate}
+        print(
+            f"{shape.name:<22}{len(questions):>6} questions  kshot {way['seconds']:>8.2f} s  plain {plain:>8.2f} s"
+            f" (batches of {size})  {way['faster']:>6.1f} ×  {way['tflops']:>7.2f} TFLOP/s = {way['share']:.0%} of"
+            f" matmul  {way['computed']:,} tokens (trie {way['trie']:,}, requested {way['asked']:,})"
+            + (f"  compiled: {way['first_seconds']:.1f} s first, notes {way['notes']}" if way is not ours else ""),
+            flush=True,
+        )
     row = {"shape": shape.name, "questions": len(questions), **ours, "plain": plain, "plain_size": size}
-    row |= {"faster": plain / ours["seconds"], "tflops": reached, "share": reached / rate}
-    print(
-        f"{shape.name:<22}{len(questions):>6} questions  kshot {ours['seconds']:>8.2f} s  plain {plain:>8.2f} s"
-        f" (batches of {size})  {row['faster']:>6.1f} ×  {reached:>7.2f} TFLOP/s = {row['share']:.0%} of matmul"
-        f"  {ours['computed']:,} tokens (trie {ours['trie']:,}, requested {ours['asked']:,})",
-        flush=True,
-    )
-    return row
+    return row | ({"compiled": ways[1]} if given.compile else {})
 
 
 def main() -> None:
@@ -274,6 +294,7 @@ def main() -> None:
     )
     parser.add_argument("--shapes", nargs="*", help="these shapes only")
     parser.add_argument("--deterministic", action="store_true", help="kshot computes each request by itself")
+    parser.add_argument("--compile", action="store_true", help="kshot runs once more with compile=yes")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -287,11 +308,20 @@ def main() -> None:
         shapes = [MAIN, *(SHAPES[name] for name in TAIL if given.tail > 0), *(MMLU if given.tail > 0 else ())]
         if given.shapes:
             shapes = [shape for shape in shapes if shape.name in given.shapes]
-        rows = [measure(shape, model, Path(place), given, rate) for shape in shapes]
-        peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else None
-    body = json.dumps({"device": device, "matmul_tflops": rate, "peak_gib": peak, "rows": rows})
-    if given.json:
-        given.json.write_text(body + "\n")
+        rows = []
+        for shape in shapes:
+            rows.append(measure(shape, model, Path(place), given, rate))
+            peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else None
+            found = {
+                "device": device,
+                "torch": torch.__version__,
+                "matmul_tflops": rate,
+                "peak_gib": peak,
+                "rows": rows,
+            }
+            body = json.dumps(found)
+            if given.json:
+                given.json.write_text(body + "\n")
     print(body)
 
 
