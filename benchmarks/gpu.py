@@ -64,24 +64,28 @@ def llama_config(*, small: bool):
     )
 
 
-def make_model(folder: Path, device: str, *, small: bool):
-    """Make the model in memory, and a folder for it: its configuration and its tokenizer, with empty weights."""
+def random_model(device: str, *, small: bool):
+    """Make the model in memory."""
     import torch
     import transformers
-    from safetensors.torch import save_file
 
-    config = llama_config(small=small)
-    dtype = torch.float32 if small else torch.bfloat16
     torch.manual_seed(0)
     with torch.device(device):
         before = torch.get_default_dtype()
-        torch.set_default_dtype(dtype)
-        model = transformers.LlamaForCausalLM(config).eval()
+        torch.set_default_dtype(torch.float32 if small else torch.bfloat16)
+        model = transformers.LlamaForCausalLM(llama_config(small=small)).eval()
         torch.set_default_dtype(before)
-    config.save_pretrained(folder)
+    return model
+
+
+def write_folder(folder: Path, *, small: bool) -> None:
+    """Write a folder for the model: its configuration and its tokenizer, with empty weights."""
+    import torch
+    from safetensors.torch import save_file
+
+    llama_config(small=small).save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     save_file({"made_in_memory": torch.zeros(1)}, folder / "model.safetensors")
-    return model
 
 
 def matmul_rate(device: str, dtype) -> float:
@@ -299,7 +303,8 @@ def main() -> None:
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with tempfile.TemporaryDirectory() as place:
-        model = make_model(Path(place), device, small=given.small)
+        model = random_model(device, small=given.small)
+        write_folder(Path(place), small=given.small)
         rate = matmul_rate(device, model.dtype)
         print(
             f"{device}, {model.dtype}, {model.num_parameters() / 1e9:.2f} B weights, matmul {rate:.3g} TFLOP/s",

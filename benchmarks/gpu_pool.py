@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
-from gpu import MAIN, make_model, time_of, write_subjects  # noqa: E402
+from gpu import MAIN, random_model, time_of, write_folder, write_subjects  # noqa: E402
 from workloads import requests  # noqa: E402
 
 from kshot.backends.hf import loading  # noqa: E402
@@ -34,7 +34,7 @@ class MadeInMemory(Transformers):
     def __init__(self, folder: str, *, small: bool = False) -> None:
         super().__init__(folder)
         # A worker is a process of its own: nothing else is loaded there.
-        loading.load_model = lambda path, device, *_, **__: make_model(Path(path), device.type, small=small)
+        loading.load_model = lambda _path, device, *_, **__: random_model(device.type, small=small)
 
 
 def opened(spec: str, workers: int):
@@ -106,8 +106,9 @@ def main() -> None:
     found: dict = {"device": device, "torch": torch.__version__}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        weights = make_model(place / "model", "meta", small=given.small)  # the files, and the size
-        model_bytes = sum(each.numel() * each.element_size() for each in weights.parameters())
+        write_folder(place / "model", small=given.small)
+        weights = random_model("meta", small=given.small).parameters()
+        model_bytes = sum(each.numel() * each.element_size() for each in weights)
         questions = requests(MAIN, count=given.questions or (12 if given.small else MAIN.questions))
         datasets = write_subjects(MAIN, questions, place)
         spec = f"{HERE / 'gpu_pool.py'}:MadeInMemory,folder={place / 'model'}" + (",small=yes" if given.small else "")

@@ -21,7 +21,7 @@ os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false", HF_HUB_OF
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
-from gpu import make_model  # noqa: E402
+from gpu import random_model, write_folder  # noqa: E402
 from workloads import ChunkedQueue, Shape, requests, tokenizer  # noqa: E402
 
 PromptsWithLengths = list[tuple[str, int]]
@@ -79,7 +79,8 @@ def main() -> None:
     prompts = [(prompt, rng.randint(4, 64)) for prompt, _ in requests(shape, count=given.prompts)]
     clock = time.perf_counter if gpu else time.process_time
     with tempfile.TemporaryDirectory() as place:
-        model = make_model(Path(place), "cuda" if gpu else "cpu", small=not gpu)
+        model = random_model("cuda" if gpu else "cpu", small=not gpu)
+        write_folder(Path(place), small=not gpu)
         model.generation_config.eos_token_id = None
         generate_writes(model, prompts[:4], 4, clock, sort=False)
         plain = [generate_writes(model, prompts, given.size or 16, clock, sort=sort) for sort in (False, True)]
