@@ -8,7 +8,9 @@ intervals and files. ``--peers`` also measures lm-eval and inspect_ai, in enviro
 are made if they are missing; a peer that does not install is reported.
 
 The second table is about two roles on two servers: a run of 1,000 samples with a judge, 64 requests at a time to each
-server, beside the same run on each server alone. The last table is about whole runs against a server without latency.
+server, beside the same run on each server alone. The third is about many small tasks: 40 tasks of 50 requests beside
+one task of 2,000, where every 25th answer takes 20 times as long. The last table is about whole runs against a server
+without latency.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from peers import python_of  # noqa: E402 - found by the path above
 
 REQUESTS, CONCURRENCY, LATENCY_SECONDS = 2000, 100, 0.05
 JUDGED_SAMPLES, ROLE_SECONDS = 1000, (0.2, 0.4)
+SMALL_TASKS, SLOW_EVERY, SLOW_TIMES = 40, 25, 20
 CHAT = {
     "id": "x", "object": "chat.completion", "created": 0, "model": "m",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "It is 42 [[7]]."}, "finish_reason": "stop"}],
@@ -53,7 +56,7 @@ def _http_reply(body: dict) -> bytes:
 class ServerProtocol(asyncio.Protocol):
     """Reads requests from a connection, and answers each after the latency."""
 
-    latency = LATENCY_SECONDS
+    latency, slow_every, number = LATENCY_SECONDS, 0, 0
     replies = (_http_reply(TEXT), _http_reply(CHAT))
 
     def connection_made(self, transport):
@@ -71,15 +74,17 @@ class ServerProtocol(asyncio.Protocol):
                 return
             self._received = self._received[end + 4 + size :]
             reply = self.replies[b"/chat/" in head.split(b"\r\n", 1)[0]]
+            ServerProtocol.number += 1
+            slow = self.slow_every and self.number % self.slow_every == 0
             if self.latency:
-                self._loop.call_later(self.latency, self._transport.write, reply)
+                self._loop.call_later(self.latency * (SLOW_TIMES if slow else 1), self._transport.write, reply)
             else:
                 self._transport.write(reply)
 
 
-async def serve(latency: float) -> None:
+async def serve(latency: float, slow_every: int) -> None:
     """Print the port, then answer until the process is killed."""
-    ServerProtocol.latency = latency
+    ServerProtocol.latency, ServerProtocol.slow_every = latency, slow_every
     server = await asyncio.get_running_loop().create_server(ServerProtocol, "127.0.0.1", 0, backlog=2000)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
@@ -88,12 +93,12 @@ async def serve(latency: float) -> None:
 class Server:
     """The server as a process that runs until the block ends."""
 
-    def __init__(self, latency: float) -> None:
-        self._latency = latency
+    def __init__(self, latency: float, slow_every: int = 0) -> None:
+        self._numbers = [str(latency), str(slow_every)]
 
     def __enter__(self) -> str:
         """Start the process, and return the server's URL."""
-        command = [sys.executable, __file__, "--serve", str(self._latency)]
+        command = [sys.executable, __file__, "--serve", *self._numbers]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         return f"http://127.0.0.1:{self._process.stdout.readline().strip()}/v1"
 
@@ -168,6 +173,37 @@ def judged_run(url: str, count: int) -> None:
             out=f"{folder}/run",
         )
     assert (result.results[0]["n"], result.results[0]["value"]) == (count, 7.0), result.results
+
+
+def small_tasks(url: str, count: int, tasks: int = SMALL_TASKS) -> None:
+    """Send the requests in a whole run of several tasks."""
+    import kshot
+    from kshot.core.records import Answers, Generate, Message, Prompt, Sample, ask
+    from kshot.core.task import Task
+    from kshot.metrics.exact_match import ExactMatch
+
+    def method(_, prompt):
+        (reply,) = yield from ask(Generate(prompt))
+        return reply.text
+
+    def prompt(sample, _):
+        return Prompt(messages=(Message("user", question(int(sample.id))),))
+
+    each, metrics = max(1, count // tasks), (ExactMatch(),)
+    parts = [range(first, first + each) for first in range(0, count, each)]
+    made = [
+        Task(f"part{at}", [Sample(str(i), {}, Answers(("It is 42 [[7]].",))) for i in part], prompt, method, metrics)
+        for at, part in enumerate(parts)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"base_url": url, "max_concurrency": CONCURRENCY, "out": f"{folder}/run"}
+        result = kshot.evaluate("openai:m", made, **options)
+    assert sum(row["n"] for row in result.results) == count
+
+
+def one_large_task(url: str, count: int) -> None:
+    """Send the requests in a whole run of one task."""
+    small_tasks(url, count, 1)
 
 
 def engine_and_journal(url: str, count: int) -> None:
@@ -256,11 +292,12 @@ def measured_client(kind: str, url: str, count: int) -> list[float]:
 
 CLIENTS = {"bare aiohttp": bare_client, "kshot": engine_and_journal, "kshot, whole run": whole_run}
 ROLES = {"one role": one_role, "with a judge": judged_run}
+PARTS = {"one task": one_large_task, "many tasks": small_tasks}
 
 
 def run_client(kind: str, url: str, count: int) -> None:
     """Print seconds, CPU seconds and peak MiB, after a few requests that import everything."""
-    client = {**CLIENTS, **ROLES}[kind]
+    client = {**CLIENTS, **ROLES, **PARTS}[kind]
     client(url, 20)
     began, before = time.perf_counter(), time.process_time()
     client(url, count)
@@ -313,6 +350,15 @@ def two_roles(rounds: int) -> None:
     print()
 
 
+def many_tasks(rounds: int) -> None:
+    """Print how long many small tasks take beside one large one, on a server that answers some requests late."""
+    with Server(LATENCY_SECONDS, SLOW_EVERY) as url:
+        times = [[measured_client(kind, url, REQUESTS)[0] for kind in PARTS] for _ in range(rounds)]
+    large, small = (statistics.median(each[i] for each in times) for i in range(2))
+    print(f"{REQUESTS} requests, every {SLOW_EVERY}th takes {SLOW_TIMES} times as long (median of {rounds})")
+    print(f"one task {large:.2f} s, {SMALL_TASKS} tasks {small:.2f} s: {small / large:.2f} ×\n", flush=True)
+
+
 def growth(sizes: list[int]) -> None:
     """Print time and memory by the number of samples, against a server without latency, and charts of both."""
     print(f"{'samples':>10} {'ms each':>9} {'CPU ms':>8} {'MiB':>6}")
@@ -332,7 +378,7 @@ def growth(sizes: list[int]) -> None:
 def main() -> None:
     """Print the tables, or run the server or one client in this process."""
     if sys.argv[1:2] == ["--serve"]:
-        asyncio.run(serve(float(sys.argv[2])))
+        asyncio.run(serve(float(sys.argv[2]), int(sys.argv[3])))
     elif sys.argv[1:2] == ["--client"]:
         run_client(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     else:
@@ -343,6 +389,7 @@ def main() -> None:
         given = parser.parse_args()
         side_by_side(given.rounds, peers=given.peers)
         two_roles(min(given.rounds, 3))
+        many_tasks(min(given.rounds, 3))
         sizes = [int(size) for size in given.sizes.split(",") if size]
         if sizes:
             growth(sizes)

@@ -38,7 +38,7 @@ from kshot.runs.absent import StoredResponses
 from kshot.runs.folder import RunFolder
 from kshot.runs.journal import Journal
 from kshot.runs.results import result_rows
-from kshot.runs.task_run import run_task
+from kshot.runs.task_run import TaskRun, run_tasks
 from tests.journals import without_checksums
 
 SAMPLES = 12
@@ -103,7 +103,8 @@ def run_in(folder):
     with RunFolder(folder, {"task": "mixed"}, fsync="never") as opened:
         notes = opened.notes
         result = TaskResult(TASK, model.name)
-        run_task(result, {"model": model, "corpus": model}, opened, lambda _, row: rows.append(row))
+        run = TaskRun(result, lambda _, row: rows.append(row), lambda: None, lambda _: None)
+        assert list(run_tasks(iter([run]), {"model": model, "corpus": model}, opened)) == [run]
     return json.dumps([rows, list(result_rows(result)), result.usage]), notes, model.asked
 
 

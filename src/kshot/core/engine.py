@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple
 
 from kshot.core.budget import Budget
 from kshot.core.content import needs
@@ -27,8 +27,6 @@ from kshot.core.serialization import digest, key
 from kshot.core.streams import RoleStream
 from kshot.core.tickets import with_ticket
 from kshot.core.validation import check_media, check_requests, checked_response, oversized
-
-T = TypeVar("T")
 
 WINDOW_SAMPLES = 1024
 """Samples that are live at one time; this bounds memory, whatever the size of the dataset."""
@@ -44,6 +42,18 @@ _POLL_SECONDS = 0.5
 
 _GC_THRESHOLD_OBJECTS = 20_000
 """New objects between two runs of the garbage collector."""
+
+
+class Job(NamedTuple):
+    """A sample, the method that asks for it, and what makes a second method from the outcome of the first.
+
+    While some samples are in their first method, others are in their second. The outcome of the second one is given to
+    the caller; its ``item`` is the outcome of the first.
+    """
+
+    item: Any
+    method: RequestGenerator
+    then: Callable[[Outcome[Any]], RequestGenerator] | None = None
 
 
 @dataclass(slots=True)
@@ -76,20 +86,20 @@ class _OpenRequest(NamedTuple):
 class _Engine:
     def __init__(
         self,
-        jobs: Iterable[tuple[Any, RequestGenerator]],
+        jobs: Iterable[Job | tuple[Any, RequestGenerator]],
         backends: Mapping[str, Backend],
         memo: Memo,
         window: int,
-        then: Callable[[Outcome[Any]], RequestGenerator] | None,
         *,
         budget: Budget,
     ) -> None:
         self._news = threading.Event()
-        self._job_iterator = iter(jobs)
-        self._jobs = enumerate(self._job_iterator)
+        self._jobs = iter(jobs)
         self._memo = memo
-        self._then, self._budget = then, budget
+        self._budget = budget
         self._exhausted = False
+        self._fault: Exception | None = None
+        """What keeps further samples from starting; it is raised when all that is under way is answered and stored."""
         self._live = 0
         self._admitted = 0
         self._emitted = 0
@@ -114,15 +124,8 @@ class _Engine:
             while True:
                 self._admit(lambda: self._emitted in self._finished or any(s.waits for s in self._streams.values()))
                 yield from self._emit()
-                if self._exhausted and not self._live:
-                    if self._postponed:
-                        raise RequestsPostponed
-                    if self._budget.refused:
-                        raise self._budget.reached()
+                if self._is_over():
                     return
-                if self._open and all(s.at_rest and not s.waits for s in self._streams.values()):
-                    # All that was under way is answered and stored.
-                    raise RequestsPostponed if self._postponed else self._budget.reached()
                 self._news.clear()
                 answered = False
                 for stream in self._background:
@@ -135,6 +138,19 @@ class _Engine:
                     yield from self._serve(busy, 1 if self._background else _ANSWERS_IN_A_ROW)
                 elif not answered and any(s.live for s in self._background):
                     self._news.wait(_POLL_SECONDS)
+
+    def _is_over(self) -> bool:
+        """Whether every sample is done; what ends the run early is raised when all that was under way is stored."""
+        complete = self._exhausted and not self._live
+        if not complete and not (self._open and all(s.at_rest and not s.waits for s in self._streams.values())):
+            return False
+        if self._fault is not None:
+            raise self._fault
+        if self._postponed:
+            raise RequestsPostponed
+        if self._budget.refused or not complete:
+            raise self._budget.reached()
+        return True
 
     def _serve(self, stream: RoleStream, at_most: int) -> Generator[Outcome[Any], None, bool]:
         """Use the answers that a stream has now; return whether there was one."""
@@ -151,7 +167,7 @@ class _Engine:
     def _close_samples(self) -> None:
         """Close the methods that wait and the iterator of jobs: what they have open ends now."""
         waiting = [job.method for entry in self._open.values() for job, _ in entry.waiters]
-        for opened in (*waiting, self._job_iterator):
+        for opened in (*waiting, self._jobs):
             _close(opened)
 
     def _emit(self) -> Iterator[Outcome[Any]]:
@@ -171,13 +187,31 @@ class _Engine:
             and not (self._emitted in self._finished and len(self._finished) >= self._window)
         ):
             try:
-                index, (item, method) = next(self._jobs)
+                job = Job(*next(self._jobs))
             except StopIteration:
                 self._exhausted = True
                 return
-            self._admitted += 1
-            self._live += 1
-            self._resume(_LiveSample(index, item, method, self._then))
+            except Exception as exc:  # noqa: BLE001 - it is raised later
+                self._halt(exc)
+                return
+            self._start(job)
+
+    def _start(self, job: Job) -> None:
+        """Start a sample; an error of its prompt or its scores keeps further ones from starting."""
+        live = _LiveSample(self._admitted, *job)
+        self._admitted += 1
+        self._live += 1
+        try:
+            self._resume(live)
+        except Exception as exc:  # noqa: BLE001 - it is raised later
+            self._live -= 1
+            self._halt(exc)
+
+    def _halt(self, fault: Exception) -> None:
+        """Ask nothing more."""
+        self._fault, self._exhausted = fault, True
+        for stream in self._streams.values():
+            stream.halted = True
 
     def _resume(self, job: _LiveSample) -> None:
         """Advance a sample until it waits for a backend or is done."""
@@ -306,47 +340,21 @@ _HINTS = {
 }
 
 
-@overload
 def drive(
-    jobs: Iterable[tuple[T, RequestGenerator]],
+    jobs: Iterable[Job | tuple[Any, RequestGenerator]],
     backends: Mapping[str, Backend],
     memo: Memo,
     *,
-    window: int = WINDOW_SAMPLES,
-    budget: Budget | None = None,
-) -> Generator[Outcome[T]]: ...
-
-
-@overload
-def drive(
-    jobs: Iterable[tuple[T, RequestGenerator]],
-    backends: Mapping[str, Backend],
-    memo: Memo,
-    *,
-    then: Callable[[Outcome[T]], RequestGenerator],
-    window: int = WINDOW_SAMPLES,
-    budget: Budget | None = None,
-) -> Generator[Outcome[Outcome[T]]]: ...
-
-
-def drive(
-    jobs: Iterable[tuple[T, RequestGenerator]],
-    backends: Mapping[str, Backend],
-    memo: Memo,
-    *,
-    then: Callable[[Outcome[T]], RequestGenerator] | None = None,
     window: int = WINDOW_SAMPLES,
     budget: Budget | None = None,
 ) -> Generator[Outcome[Any]]:
     """Drive the method of every job to its end; yield the outcomes in the order of the jobs, as early as possible.
 
-    ``then`` makes a second method from the outcome of the first. While some samples are in their first method, others
-    are in their second; the yielded outcomes are those of the second, and their ``item`` is the outcome of the first.
-    Closing this generator closes what the backends have open. At a limit of the ``budget``, what is under way is still
-    answered and stored, then ``LimitReached`` is raised.
+    Closing this generator closes what the backends have open. If a sample cannot be started, or at a limit of the
+    ``budget``, what is under way is still answered and stored before the error or ``LimitReached`` is raised.
     """
     with _rare_collections():
-        yield from _Engine(jobs, backends, memo, window, then, budget=budget or Budget()).run()
+        yield from _Engine(jobs, backends, memo, window, budget=budget or Budget()).run()
 
 
 @contextmanager

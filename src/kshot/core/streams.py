@@ -17,7 +17,8 @@ from kshot.core.validation import responses_of, works_in_background
 class RoleStream:
     """The backend of one role, its queue, and its answers. It is the ``RequestQueue`` that the backend sees.
 
-    ``unanswered`` counts the requests that wait to be taken or are under way.
+    ``unanswered`` counts the requests that wait to be taken or are under way. Of one that is ``halted``, the backend
+    gets no more.
     """
 
     def __init__(
@@ -32,8 +33,8 @@ class RoleStream:
     ) -> None:
         """Take the backend, and what the engine offers.
 
-        ``admit`` starts samples until a condition holds; ``all_unanswered`` counts the open requests of all roles;
-        ``news`` wakes the engine; ``budget`` says how many requests may start.
+        ``admit`` starts samples until a condition holds, and raises nothing; ``all_unanswered`` counts the open
+        requests of all roles; ``news`` wakes the engine; ``budget`` says how many requests may start.
         """
         self.backend = backend
         self._admit, self._all_unanswered, self._news = admit, all_unanswered, news
@@ -45,20 +46,18 @@ class RoleStream:
             self._tries.sent = partial(budget.sent, role)
         self.in_background = works_in_background(backend)
         self.unanswered = 0
+        self.halted = False
         self._waiting: deque[Request] = deque()
         self._answers: Generator[tuple[Request, Response] | None] | None = None
         self._has_answered = False
-        self._fault: Exception | None = None
 
     # ---- for the backend ----
 
     def take(self, at_most: int | None = None) -> list[Request]:
         """Remove and return the waiting requests: all of them, or at most this many."""
-        try:
-            self._admit(lambda: at_most is not None and len(self._waiting) >= at_most)
-        except Exception as exc:
-            self._fault = exc  # the fault of a dataset or a metric, not of the backend, through which it passes now
-            raise
+        self._admit(lambda: at_most is not None and len(self._waiting) >= at_most)
+        if self.halted:
+            return []
         wanted = len(self._waiting) if at_most is None else min(at_most, len(self._waiting))
         started = self._budget.start(self._role, wanted, sent=self._tries is None)
         return [self._waiting.popleft() for _ in range(started)]
@@ -82,7 +81,7 @@ class RoleStream:
     @property
     def waits(self) -> bool:
         """Whether requests wait to be taken, and may be."""
-        return bool(self._waiting) and self._budget.may_start(self._role)
+        return bool(self._waiting) and self._may_start()
 
     @property
     def at_rest(self) -> bool:
@@ -109,16 +108,16 @@ class RoleStream:
             self._has_answered |= answer is not None
         except StopIteration:
             answer, self._answers = None, None
-        finally:
-            if self._fault is not None:
-                raise self._fault
         if self._answers is not None:
             return answer
         if taken := self.unanswered - len(self._waiting):
             raise BackendError(f"{taken} requests were taken and never answered", where=self.backend.name)
-        if before and self._budget.may_start(self._role) and not self._has_answered and len(self._waiting) >= before:
+        if before and self._may_start() and not self._has_answered and len(self._waiting) >= before:
             raise BackendError(f"it took none of {before} waiting requests", where=self.backend.name)
         return None
+
+    def _may_start(self) -> bool:
+        return not self.halted and self._budget.may_start(self._role)
 
     def close(self) -> None:
         """End the work of the backend."""

@@ -23,6 +23,11 @@ class BatchRound:
         self.postponed = False
         """Whether a task of this call waits for a batch."""
 
+    @property
+    def in_use(self) -> bool:
+        """Whether a model of this run has a batch API."""
+        return bool(self._opened)
+
     def open(self, models: Mapping[str, Model]) -> None:
         """Collect what the batches of these models, given by role, have brought."""
         for role, model in models.items():

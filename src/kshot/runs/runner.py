@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import IO, Any
+from itertools import chain
+from typing import IO, Any, TypeAlias
 
 from kshot.core.budget import Budget
 from kshot.core.corpus import Corpus
-from kshot.core.errors import BackendError, RunError, UsageError
+from kshot.core.errors import BackendError, UsageError
 from kshot.core.kill_points import reach
 from kshot.core.memo import Memo
 from kshot.core.protocols import (
@@ -40,14 +42,18 @@ from kshot.runs.replies import note_on_token_logprobs
 from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.sessions import versions
-from kshot.runs.shards import Part, Split, size_of
+from kshot.runs.shards import Split, size_of
 from kshot.runs.sharing import note_on_sharing
-from kshot.runs.task_run import notes_of, run_task
+from kshot.runs.task_files import TaskFiles
+from kshot.runs.task_run import TaskRun, asked_together, notes_of, run_tasks
 from kshot.runs.watchers import SilentWatcher
 from kshot.settings import Settings
 
 _KEPT = "The answers so far are kept: the same command continues from there."
 _FLUSH_SECONDS = 1.0
+
+_Ended: TypeAlias = tuple[list[TaskResult], list[ResultRow]]
+"""The results of the tasks of one source, and their figures."""
 
 
 class Run:
@@ -96,7 +102,6 @@ class Run:
         self._budget = Budget() if self._scores_again else budget_of(settings, folder, self._record_spent)
         self._meter = RunMeter(self._budget)
         self._batches = BatchRound(folder)
-        self._keep_passages: Callable[[Corpus, ResultRow], None] = lambda *_: None
 
     def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> RunRecord:
         """Evaluate every model on every source; the next model is opened when the one before is done.
@@ -120,12 +125,9 @@ class Run:
         for note in self._folder.notes if self._folder is not None else ():
             self._watcher.note(note)
         with ExitStack() as stack:
-            keep: Callable[[ResultRow], None] = samples.append
-            if self._folder is not None:
-                keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
-                self._keep_passages = stack.enter_context(keeping_passages(self._folder))
+            files = self._files(stack, samples.append)
             for model in models:
-                results += self._model(model, sources, keep)
+                results += self._model(model, sources, files)
             self._batches.submit(self._helpers.values())
             for helper in self._helpers.values():
                 self._tell_notes(helper)
@@ -147,9 +149,15 @@ class Run:
         self._watcher.ended(results, usage)
         return record
 
-    def _model(
-        self, model: Model, sources: Sequence[Source[Settings]], keep: Callable[[ResultRow], None]
-    ) -> list[ResultRow]:
+    def _files(self, stack: ExitStack, keep: Callable[[ResultRow], None]) -> TaskFiles:
+        keep_passages: Callable[[Corpus, ResultRow], None] = lambda *_: None  # noqa: E731 - one of two
+        if self._folder is not None:
+            keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
+            keep_passages = stack.enter_context(keeping_passages(self._folder))
+        shared: Any = {"watcher": self._watcher, "budget": self._budget, "data": self._data}
+        return TaskFiles(self._folder, keep, keep_passages, scores_again=self._scores_again, **shared)
+
+    def _model(self, model: Model, sources: Sequence[Source[Settings]], files: TaskFiles) -> list[ResultRow]:
         self._record({"search_engine" if isinstance(model, SearchEngine) else "model": model, **self._helpers})
         reach("run.model_opened")
         rows: list[ResultRow] = []
@@ -161,8 +169,13 @@ class Run:
         if isinstance(model, LanguageModel) and model.abilities.chat_template and self._sends_text(model, suitable):
             self._watcher.note(f"{model.name} has a chat template; --model-type chat would use it")
         done = len(self._results)
-        for source in suitable:
-            rows += self._source(source, model, keep)
+        ended: list[_Ended] = [([], []) for _ in suitable]
+        for tasks in asked_together(self._tasks(suitable, model), apart=self._batches.in_use):
+            self._ask(tasks, model, files, ended)
+        if self._budget.refused and not self._batches.postponed:
+            raise self._budget.reached()
+        for source, (results, figures) in zip(suitable, ended, strict=True):
+            rows += self._with_totals(source, results, figures)
         if self._settings.token_logprobs and (note := note_on_token_logprobs(model.name, self._results[done:])):
             self.note(note)
         self._batches.submit([model])
@@ -202,53 +215,73 @@ class Run:
             raise UsageError(f"{model.name} is a search engine, and this task has no passages to search")
         return model.over(corpus, self._store)
 
-    def _source(self, source: Source[Settings], model: Model, keep: Callable[[ResultRow], None]) -> list[ResultRow]:
-        results: list[TaskResult] = []
-        rows: list[ResultRow] = []
-        for compiled in source.tasks(self._settings, model, self._earlier_facts.get(model.name)):
-            if self._budget.refused:
-                raise self._budget.reached()
-            roles = self._roles(model, compiled.corpus)
-            task = self._with_recordings_noted(compiled, model, roles)
-            for note in task.notes:
+    def _tasks(self, sources: Sequence[Source[Settings]], model: Model) -> Iterator[tuple[int, Task[Any]]]:
+        """Compile the tasks of all sources, each when it is needed; at a limit there are no more."""
+        for number, source in enumerate(sources):
+            for task in source.tasks(self._settings, model, self._earlier_facts.get(model.name)):
+                if self._budget.refused:
+                    return
+                yield number, task
+
+    def _ask(
+        self, tasks: Iterator[tuple[int, Task[Any]]], model: Model, files: TaskFiles, ended: Sequence[_Ended]
+    ) -> None:
+        """Ask tasks as one stream. What each one gives is added to ``ended``, at the number of its source."""
+        first = next(tasks)
+        roles = self._roles(model, first[1].corpus)
+        opened: deque[tuple[int, Task[Any], ExitStack]] = deque()
+        with self._batches.postponing(), ExitStack() as stack:
+
+            def runs() -> Iterator[TaskRun]:
+                for number, compiled in chain([first], tasks):
+                    own = stack.enter_context(ExitStack())
+                    task, run = self._opened(compiled, model, roles, own, files)
+                    opened.append((number, task, own))
+                    yield run
+
+            for run in run_tasks(runs(), roles, self._memo, budget=self._budget):
+                number, run.result.task, own = opened.popleft()  # sources know the samples that they made
+                own.close()
+                ended[number][0].append(run.result)
+                ended[number][1].extend(self._end(run.result, roles))
+
+    def _opened(
+        self, compiled: Task[Any], model: Model, roles: Mapping[str, Backend], own: ExitStack, files: TaskFiles
+    ) -> tuple[Task[Any], TaskRun]:
+        """Prepare a task to be asked; its samples are digested on their way. It is shown when the ones before end."""
+        task, notes = self._with_recordings(compiled, model, roles)
+        part = None if self._split is None else self._split.part(task)
+        recorded, emit = own.enter_context(files.open(task, model.name))
+        result = TaskResult(recorded, roles["model"].name)
+
+        def begin() -> None:
+            for note in (*notes, *task.notes):
                 self.note(note)
-            part = None if self._split is None else self._split.part(task)
-            result = TaskResult(task, roles["model"].name)
             self._meter.begin(result)
             self._watcher.begin(task.name, model.name, size_of(task, part))
-            if not self._ran(result, model, roles, part, keep):
-                continue
-            self._note_end(result, roles)
-            figures = [] if self._split else list(result_rows(result))  # those of a part would be taken for the whole
-            self._watcher.finished(figures)
-            rows += figures
-            results.append(result)
-            reach("run.task_done")
+
+        asks_tokens = self._settings.token_logprobs
+        return task, TaskRun(result, emit, begin, self._answered, part=part, token_logprobs=asks_tokens)
+
+    def _end(self, result: TaskResult, roles: Mapping[str, Backend]) -> list[ResultRow]:
+        """Return the figures of a task that is done; those of a part would be taken for the whole."""
+        self._note_end(result, roles)
+        figures = [] if self._split else list(result_rows(result))
+        self._watcher.finished(figures)
+        reach("run.task_done")
+        return figures
+
+    def _with_totals(
+        self, source: Source[Settings], results: Sequence[TaskResult], figures: Sequence[ResultRow]
+    ) -> list[ResultRow]:
+        """Return the figures of the tasks of a source, and those over several of them."""
         self._results += results
         if self._split or self._batches.postponed:
             return []
         for result in results:
             if "subset" in result.task.labels and not result.positions and len(results) > 1:
-                self.note(f"{result.task.name} on {model.name}: no sample was scored, so no average contains it")
-        return [*rows, *source.totals(results)]
-
-    def _ran(
-        self,
-        result: TaskResult,
-        model: Model,
-        roles: Mapping[str, Backend],
-        part: Part | None,
-        keep: Callable[[ResultRow], None],
-    ) -> bool:
-        """Run one task; return False if it waits for a batch."""
-        task, tell, complete = result.task, self._answered, False
-        asking = partial(run_task, budget=self._budget, part=part, token_logprobs=self._settings.token_logprobs)
-        with self._batches.postponing(), self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
-            result.task = recorded
-            asking(result, roles, self._memo, emit, tell)
-            complete = True
-        result.task = task  # sources know the samples that they made, not those that are digested on their way
-        return complete
+                self.note(f"{result.task.name} on {result.model}: no sample was scored, so no average contains it")
+        return [*figures, *source.totals(results)]
 
     def _note_end(self, result: TaskResult, roles: Mapping[str, Backend]) -> None:
         """Note what a task that is done leaves for the summary beside its figures."""
@@ -265,17 +298,17 @@ class Run:
         self._meter.answered(outcome)
         self._watcher.answered(outcome)
 
-    def _with_recordings_noted(self, task: Task[Any], model: Model, roles: Mapping[str, Backend]) -> Task[Any]:
-        """Note which questions a recorded run lacks, also among the facts: a run that is scored again opens no file."""
+    def _with_recordings(
+        self, task: Task[Any], model: Model, roles: Mapping[str, Backend]
+    ) -> tuple[Task[Any], Sequence[str]]:
+        """Tell which questions a recorded run lacks, also among the facts: a run that is scored again opens no file."""
         if self._scores_again:
             notes = self._earlier_facts.get(model.name, {}).get(task.name, {}).get("recordings", ())
         else:
             recorded = {each.name: each for each in roles.values() if isinstance(each, RecordedBackend)}
             topics = [sample.id for sample in task.samples] if recorded else []
             notes = [f"{name}: {note}" for name, backend in recorded.items() for note in backend.notes_on(topics)]
-        for note in notes:
-            self.note(note)
-        return replace(task, facts={**task.facts, "recordings": notes}) if notes else task
+        return (replace(task, facts={**task.facts, "recordings": notes}) if notes else task), notes
 
     def _priced(self, model: str, role: str, read: int, wrote: int) -> ResultRow:
         """Return a model's tokens as a row of the summary, with their cost where prices are given."""
@@ -292,55 +325,6 @@ class Run:
         if text not in self._notes:
             self._notes[text] = None
             self._watcher.note(text)
-
-    @contextmanager
-    def _emitting(
-        self, task: Task[Any], keep: Callable[[ResultRow], None]
-    ) -> Iterator[Callable[[Sample, ResultRow], None]]:
-        """Write the rows of a task to ``samples.jsonl``, and to the files that the task itself asks for."""
-        export, folder, watcher = task.export, self._folder, self._watcher
-
-        def emit_row(_: Sample, row: ResultRow) -> None:
-            if task.corpus is not None:
-                self._keep_passages(task.corpus, row)
-            keep(row)
-            watcher.scored(row)
-
-        if export is None or folder is None:
-            yield emit_row
-            return
-        with folder.exporting() as write:
-
-            def emit(sample: Sample, row: ResultRow) -> None:
-                emit_row(sample, row)
-                write(*export(sample, row))
-
-            yield emit
-
-    @contextmanager
-    def _recorded(self, model: Model, task: Task[Any]) -> Iterator[Task[Any]]:
-        """Write the facts of a task before it runs, because the run may be killed, and as it has filled them after.
-
-        The digest of its data joins them. A run that is scored again keeps what it recorded when it asked its models,
-        and tells whether its data are still those.
-        """
-        if self._folder is None:
-            yield task
-            return
-        if self._scores_again:
-            yield replace(task, samples=self._data.of(task.name, task.samples))
-            return
-        facts = self._folder.spec.get("tasks", {})
-        merged = {**facts, model.name: {**facts.get(model.name, {}), task.name: task.facts}}
-        self._folder.write_spec(tasks=merged)
-        self._budget.record_soon()
-        try:
-            yield replace(task, samples=self._data.of(task.name, task.samples))
-        except BaseException:
-            with suppress(RunError):  # the error that ends the run is the one to show
-                self._budget.record()
-            raise
-        self._budget.record()
 
     def _tell_changed(self, task: str) -> None:
         self._watcher.note(f"{task}: its data have changed since this run began")

@@ -1,19 +1,21 @@
-"""Run one task through the engine: answers, scores, and a row of ``samples.jsonl`` for each sample."""
+"""Run tasks through the engine: answers, scores, and a row of ``samples.jsonl`` for each sample."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from itertools import chain, groupby
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 from kshot.core.answers import Explained, Repeats, bare
 from kshot.core.budget import Budget
-from kshot.core.engine import drive
+from kshot.core.engine import Job, drive
 from kshot.core.errors import DataError, KshotError
 from kshot.core.memo import Memo
 from kshot.core.offsets import Offsets, address
@@ -50,57 +52,173 @@ from kshot.runs.sample_row import (
 )
 from kshot.runs.shards import Part
 
+T = TypeVar("T")
+
 _MAX_LISTED = 5
 """Ids that a note lists."""
 
 # ---- running ----
 
 
-def run_task(
-    result: TaskResult,
-    backends: Mapping[str, Backend],
-    memo: Memo,
-    emit: Callable[[Sample, ResultRow], None],
-    progress: Callable[[Outcome[Sample]], None] = lambda _: None,
-    *,
-    budget: Budget | None = None,
-    part: Part | None = None,
-    token_logprobs: bool = False,
-) -> None:
-    """Ask and score every sample of a task, into its result; ``emit`` receives the rows of the samples, in order.
+class TaskRun:
+    """One task on its way through the engine: what is asked for its samples, and what becomes of their outcomes.
 
-    ``part``: those of the samples that are asked. ``token_logprobs``: the evaluated model is asked for the
-    log-probabilities of its tokens too.
+    ``emit`` receives the rows of the samples, in order. ``begin`` is called when the tasks before have ended; from then
+    on ``progress`` gets each sample that is answered: samples may be asked while a task before is still open. ``part``:
+    those of the samples that are asked. ``token_logprobs``: the model is asked for those of its tokens too.
     """
-    task = result.task
-    check_names(task)
+
+    def __init__(
+        self,
+        result: TaskResult,
+        emit: Callable[[Sample, ResultRow], None],
+        begin: Callable[[], None],
+        progress: Callable[[Outcome[Sample]], None],
+        *,
+        part: Part | None = None,
+        token_logprobs: bool = False,
+    ) -> None:
+        check_names(result.task)
+        self.result, self._emit, self._begin, self._progress = result, emit, begin, progress
+        self._part, self._token_logprobs = part, token_logprobs
+        self._early: list[Outcome[Sample]] | None = []  # answered before this task began to be shown
+        self._started = self._scored = 0
+        self._all_started = False
+
+    @property
+    def done(self) -> bool:
+        """Whether every sample is scored."""
+        return self._all_started and self._scored == self._started
+
+    def begin(self) -> None:
+        """Show the task from now on."""
+        self._begin()
+        early, self._early = self._early or (), None
+        for outcome in early:
+            self._progress(outcome)
+
+    def jobs(self) -> Iterator[Job]:
+        """Start every sample, and score it when it is answered, unless the task needs all answers for that."""
+        task, part = self.result.task, self._part
+        then = None if task.finish is not None else self._score
+        for at, sample in enumerate(_distinct(task)):
+            if part is None or part.take(at):
+                self._started += 1
+                asked = start_sample(task, sample)
+                yield Job(sample, asking_token_logprobs(asked) if self._token_logprobs else asked, then)
+        self._all_started = True
+
+    def _score(self, outcome: Outcome[Sample]) -> RequestGenerator:
+        self.answered(outcome)
+        return _scoring(self.result.task, outcome)
+
+    def answered(self, outcome: Outcome[Sample]) -> None:
+        """Tell the progress that a sample is answered."""
+        if self._early is None:
+            self._progress(outcome)
+        else:
+            self._early.append(outcome)
+
+    def add(self, judgement: Outcome[Outcome[Sample]]) -> None:
+        """Add the next sample to the result."""
+        result, outcome, scores = self.result, judgement.item, judgement.answer
+        position, self._scored = self._scored, self._scored + 1
+        result.spend((*outcome.exchanges, *judgement.exchanges))
+        if self._token_logprobs:
+            count_token_logprobs(result, outcome.exchanges)
+        if isinstance(scores, Failed):
+            result.failed_categories.append(outcome.item.category)
+            _note_failure(result, outcome.item, scores)
+        else:
+            result.add(position, outcome.item, scores)
+            _count_undecided(result, outcome)
+            count_replies(result, outcome.item.category, outcome.exchanges)
+            count_rules(result, explanation(outcome.answer).get("rule"))
+            for failed in failed_replies(outcome):
+                result.count("failed_replies", outcome.item.category)
+                _note_failure(result, outcome.item, failed)
+        row = sample_row(result.task, result.model, outcome, scores)
+        if judgement.exchanges:
+            asked = judgement.exchanges
+            row["judge"] = [{"prompt": shown_prompt(q), "response": shown_response([(q, r)])} for q, r in asked]
+        self._emit(outcome.item, row)
+
+
+def asked_together(
+    tasks: Iterable[tuple[T, Task[Any]]], *, apart: bool = False
+) -> Iterator[Iterator[tuple[T, Task[Any]]]]:
+    """Group tasks that may be asked as one stream: neighbours that search the same passages, or none.
+
+    A task whose answers are finished together is a group of its own; with ``apart`` every task is.
+    """
+    group = 0
+    before: Task[Any] | None = None
+
+    def place(entry: tuple[T, Task[Any]]) -> int:
+        nonlocal group, before
+        task = entry[1]
+        joins = before is not None and before.corpus is task.corpus and not (before.finish or task.finish)
+        group, before = group + (apart or not joins), task
+        return group
+
+    for _, entries in groupby(tasks, place):
+        yield entries
+
+
+def run_tasks(
+    runs: Iterator[TaskRun], backends: Mapping[str, Backend], memo: Memo, *, budget: Budget | None = None
+) -> Iterator[TaskRun]:
+    """Ask and score the samples of a group of tasks; yield each task when all its samples are scored.
+
+    The samples of the next task are asked while those of the task before are still open, so that no model waits for the
+    last samples of a task. Tasks begin and end one after the other, in their order.
+    """
     asking = partial(drive, backends=backends, memo=memo, budget=budget)
-    ask_sample = partial(start_sample, task)
-    started: Callable[[Sample], RequestGenerator] = (
-        (lambda sample: asking_token_logprobs(ask_sample(sample))) if token_logprobs else ask_sample
-    )
-    with closing(_judgements(task, part, started, asking, progress)) as judgements:
-        for position, judgement in enumerate(judgements):
-            outcome, scores = judgement.item, judgement.answer
-            result.spend((*outcome.exchanges, *judgement.exchanges))
-            if token_logprobs:
-                count_token_logprobs(result, outcome.exchanges)
-            if isinstance(scores, Failed):
-                result.failed_categories.append(outcome.item.category)
-                _note_failure(result, outcome.item, scores)
-            else:
-                result.add(position, outcome.item, scores)
-                _count_undecided(result, outcome)
-                count_replies(result, outcome.item.category, outcome.exchanges)
-                count_rules(result, explanation(outcome.answer).get("rule"))
-                for failed in failed_replies(outcome):
-                    result.count("failed_replies", outcome.item.category)
-                    _note_failure(result, outcome.item, failed)
-            row = sample_row(task, result.model, outcome, scores)
-            if judgement.exchanges:
-                asked = judgement.exchanges
-                row["judge"] = [{"prompt": shown_prompt(q), "response": shown_response([(q, r)])} for q, r in asked]
-            emit(outcome.item, row)
+    first = next(runs)
+    finish = first.result.task.finish
+    yield from _run_stream(chain([first], runs), asking) if finish is None else _run_whole(first, finish, asking)
+
+
+def _run_stream(runs: Iterable[TaskRun], asking: Callable[..., Generator[Outcome[Any]]]) -> Iterator[TaskRun]:
+    """Ask the samples of all tasks as one stream, and score each when it is answered."""
+    open_runs: deque[TaskRun] = deque()
+
+    def jobs() -> Iterator[Job]:
+        for run in runs:
+            open_runs.append(run)
+            if len(open_runs) == 1:
+                run.begin()
+            yield from run.jobs()
+
+    def ended() -> Iterator[TaskRun]:
+        while open_runs and open_runs[0].done:
+            yield open_runs.popleft()
+            if open_runs:
+                open_runs[0].begin()
+
+    with closing(asking(jobs())) as judgements:
+        for judgement in judgements:
+            yield from ended()  # it is a sample of a later task if those before have no more
+            open_runs[0].add(judgement)
+            yield from ended()
+    yield from ended()
+
+
+def _run_whole(
+    run: TaskRun, finish: Callable[[Sequence[Any]], Sequence[Any]], asking: Callable[..., Generator[Outcome[Any]]]
+) -> Iterator[TaskRun]:
+    """Ask all samples of a task, and score them when all are answered."""
+    task, asked = run.result.task, list[Outcome[Sample]]()
+    run.begin()
+    with closing(asking(run.jobs())) as outcomes:
+        for outcome in outcomes:
+            run.answered(outcome)
+            asked.append(outcome)
+    scoring = ((outcome, _scoring(task, outcome)) for outcome in _finished(asked, finish))
+    with closing(asking(scoring)) as judgements:
+        for judgement in judgements:
+            run.add(judgement)
+    yield run
 
 
 def check_names(task: Task[Any]) -> None:
@@ -151,33 +269,6 @@ def _note_failure(result: TaskResult, sample: Sample, failed: Failed) -> None:
         result.not_asked.append(sample.id)
     again = "; the same command asks again" if failed.retryable else ""
     result.first_failure = result.first_failure or f"{failed.kind}: {failed.message}{again}"
-
-
-def _judgements(
-    task: Task[Any],
-    part: Part | None,
-    started: Callable[[Sample], RequestGenerator],
-    asking: Callable[..., Generator[Outcome[Any]]],
-    progress: Callable[[Outcome[Sample]], None],
-) -> Generator[Outcome[Outcome[Sample]]]:
-    """Ask and score every sample, in order. Samples are scored while others are asked, unless the task needs all."""
-
-    def scoring(outcome: Outcome[Sample]) -> RequestGenerator:
-        progress(outcome)
-        return _scoring(task, outcome)
-
-    samples = (sample for at, sample in enumerate(_distinct(task)) if part is None or part.take(at))
-    jobs = ((sample, started(sample)) for sample in samples)
-    if task.finish is None:
-        yield from asking(jobs, then=scoring)
-        return
-    asked: list[Outcome[Sample]] = []
-    with closing(asking(jobs)) as outcomes:
-        for outcome in outcomes:
-            progress(outcome)
-            asked.append(outcome)
-    finished = _finished(asked, task.finish)
-    yield from asking((outcome, _scoring(task, outcome)) for outcome in finished)
 
 
 def _distinct(task: Task[Any]) -> Iterator[Sample]:
