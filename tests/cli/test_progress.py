@@ -186,3 +186,15 @@ def test_a_line_that_is_due_while_a_logger_is_called_is_not_lost(capsys):
         "kshot: 4 of 10 (40.0 %) · 8.0/min · 45 s left · quiz",
         "kshot: a note",
     ]
+
+
+def test_samples_of_later_tasks_are_told_and_counted_as_done(monkeypatch):
+    a_terminal(monkeypatch)
+    with Progress() as progress:
+        planned = [PlannedTask("quiz:a", "m", 4), PlannedTask("quiz:b", "m", 6)]
+        progress.planned(planned, Dial(done=2, ahead=3), complete=True)
+        progress.begin("quiz:a", "m", 4)
+        lines = progress._live.console.render_lines(progress._live.get_renderable(), pad=False)
+    drawn = ["".join(segment.text for segment in line) for line in lines]
+    assert "50.0 %  5 of 10" in drawn[0]
+    assert "quiz:a  2 of 4 · 3 of later tasks" in "\n".join(drawn)

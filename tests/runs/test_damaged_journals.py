@@ -103,7 +103,7 @@ def run_in(folder):
     with RunFolder(folder, {"task": "mixed"}, fsync="never") as opened:
         notes = opened.notes
         result = TaskResult(TASK, model.name)
-        run = TaskRun(result, lambda _, row: rows.append(row), lambda: None, lambda _: None)
+        run = TaskRun(result, lambda _, row: rows.append(row), lambda _: None, lambda _: None)
         assert list(run_tasks(iter([run]), {"model": model, "corpus": model}, opened)) == [run]
     return json.dumps([rows, list(result_rows(result)), result.usage]), notes, model.asked
 

@@ -459,3 +459,32 @@ def test_a_folder_that_is_gone_stays_gone(tmp_path):
     with found:
         found.store()
     assert not (tmp_path / "gone").exists()
+
+
+def test_samples_of_later_tasks_that_are_answered_count_before_their_task_begins():
+    found, clock, dial = tracker(PlannedTask("a", "m", 10), PlannedTask("b", "m", 30))
+    found.begin("a", "m", 10)
+    for second in range(1, 11):
+        clock.now = 1000.0 + second
+        dial.reading = MeterReading(done=1, ahead=2 * second, ahead_recalled=2)
+        state = found.state()
+    assert state.done == 21
+    assert state.left == pytest.approx((40 - 21) / 2, rel=0.1)
+    dial.reading = MeterReading(done=10, ahead=20, ahead_recalled=2)
+    found.finished([])
+    dial.reading = MeterReading(done=20)
+    found.begin("b", "m", 30)
+    assert found.state().done == 30
+
+
+def test_the_meter_moves_samples_to_their_task_when_it_begins():
+    meter = RunMeter(Budget())
+    first, second = (TaskResult(Task(name, [], None, None, ()), "m") for name in "ab")
+    outcomes = [Outcome(Sample(str(at), {}, Answers(("x",))), "x", (), at == 0) for at in range(3)]
+    meter.begin(first)
+    for outcome in outcomes:
+        meter.answered_ahead(outcome)
+    assert (meter.read().done, meter.read().ahead, meter.read().ahead_recalled) == (0, 3, 1)
+    meter.begin(second, outcomes[:2])
+    assert (meter.read().done, meter.read().recalled) == (2, 1)
+    assert (meter.read().ahead, meter.read().ahead_recalled) == (1, 0)

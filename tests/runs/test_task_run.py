@@ -49,7 +49,11 @@ def ran(tasks, model, events=None):
     def run(each):
         result = TaskResult(each, model.name)
         emit = lambda sample, _: events.append(("scored", sample.id))  # noqa: E731
-        begin = lambda: events.append(("begin", each.name))  # noqa: E731
+
+        def begin(early):
+            events.append(("begin", each.name))
+            events.extend(("answered", outcome.item.id) for outcome in early)
+
         return TaskRun(result, emit, begin, lambda outcome: events.append(("answered", outcome.item.id)))
 
     results = []

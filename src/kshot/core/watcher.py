@@ -32,7 +32,8 @@ class MeterReading:
     ``done`` counts the samples that are answered or have failed, ``recalled`` those of them whose answers were all in
     the journal. ``value`` is the figure of the first metric over the ``scored`` samples, with its 95 % interval;
     None where there is none yet. ``cost_usd`` is None where no price is known. ``workers``: what those of the model do
-    now, in a line; "" for a model without workers.
+    now, in a line; "" for a model without workers. ``ahead``: samples of the tasks that follow which are answered
+    already, ``ahead_recalled`` those of them from the journal.
     """
 
     done: int = 0
@@ -47,6 +48,8 @@ class MeterReading:
     value: float | None = None
     interval: tuple[float, float] | None = None
     workers: str = ""
+    ahead: int = 0
+    ahead_recalled: int = 0
 
 
 class Meter(Protocol):

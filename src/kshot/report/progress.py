@@ -197,6 +197,8 @@ def _running(task: TaskProgress, width: int) -> Iterator[Text]:
     parts = [_Part(f"{now.done:,} done" if task.total is None else f"{now.done:,} of {task.total:,}")]
     if now.recalled:
         parts.append(_Part(f"{now.recalled:,} from the journal"))
+    if now.ahead:
+        parts.append(_Part(f"{now.ahead:,} of later tasks"))
     if task.rate is not None:
         parts.append(_Part(pace(task.rate)))
     workers = [_Part(now.workers, "dim")] if now.workers else []

@@ -29,6 +29,7 @@ class RunMeter:
         self._tries: list[Tries] = []
         self._activity: Callable[[], str] | None = None
         self._lock = threading.Lock()
+        self._ahead = self._ahead_recalled = 0
         self._begin(None)
 
     def follow_tries(self, tries: Tries) -> None:
@@ -40,13 +41,22 @@ class RunMeter:
         """Read what the workers of the evaluated model do from here, if it has some."""
         self._activity = activity
 
-    def begin(self, result: TaskResult) -> None:
-        """Count the task of this result from now on."""
+    def begin(self, result: TaskResult, early: Sequence[Outcome[Sample]] = ()) -> None:
+        """Count the task of this result from now on; ``early``: its samples that were answered ahead."""
         with self._lock:
             self._begin(result)
+            self._ahead -= len(early)
+            self._ahead_recalled -= sum(outcome.recalled for outcome in early)
+            for outcome in early:
+                self.answered(outcome)
+
+    def answered_ahead(self, outcome: Outcome[Sample]) -> None:
+        """Count a sample of a task that follows."""
+        self._ahead += 1
+        self._ahead_recalled += outcome.recalled
 
     def answered(self, outcome: Outcome[Sample]) -> None:
-        """Count a sample."""
+        """Count a sample of the task that runs now."""
         self._done += 1
         if outcome.recalled:
             self._recalled += 1
@@ -76,6 +86,8 @@ class RunMeter:
                 value=value,
                 interval=found,
                 workers="" if self._activity is None else self._activity(),
+                ahead=self._ahead,
+                ahead_recalled=self._ahead_recalled,
             )
 
     def _begin(self, result: TaskResult | None) -> None:

@@ -71,7 +71,7 @@ class ProgressState:
     @property
     def done(self) -> int:
         """The samples that are answered or have failed."""
-        return sum(task.reading.done for task in self.tasks)
+        return sum(task.reading.done + task.reading.ahead for task in self.tasks)
 
     @property
     def failed(self) -> int:
@@ -121,6 +121,7 @@ def read_progress(folder: Path) -> ProgressState | None:
 # ---- reading what strangers may have written ----
 
 _COUNTS = ("done", "recalled", "failed", "retried", "prompt_tokens", "completion_tokens", "scored")
+_AHEAD = ("ahead", "ahead_recalled")
 
 
 def _task(value: Any) -> TaskProgress:
@@ -134,8 +135,9 @@ def _task(value: Any) -> TaskProgress:
 
 
 def _reading(value: Any) -> MeterReading:
-    given = _record(MeterReading, {"workers": "", **value} if isinstance(value, Mapping) else value)
-    read: dict[str, Any] = {name: _count(given[name]) for name in _COUNTS}
+    later = {"workers": "", **dict.fromkeys(_AHEAD, 0)}  # what earlier versions did not write
+    given = _record(MeterReading, {**later, **value} if isinstance(value, Mapping) else value)
+    read: dict[str, Any] = {name: _count(given[name]) for name in (*_COUNTS, *_AHEAD)}
     read |= {name: _number(given[name], least=-math.inf) for name in ("cost_usd", "value")}
     return MeterReading(
         **read, metric=_text(given["metric"]), interval=_interval(given["interval"]), workers=_text(given["workers"])

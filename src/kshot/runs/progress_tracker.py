@@ -143,7 +143,8 @@ class ProgressTracker(Watcher):
         if task is None or self._meter is None:
             return
         task.reading = self._meter.read()
-        self._rate.add(self._active(), self._fresh + _asked(task))
+        ahead = task.reading.ahead - task.reading.ahead_recalled
+        self._rate.add(self._active(), self._fresh + _asked(task) + ahead)
 
     def _active(self) -> float:
         since = self._active_since
@@ -159,6 +160,7 @@ class ProgressTracker(Watcher):
         self._running.state = "done" if complete else "waiting"
         if complete:
             self._running.total = self._running.reading.done
+        self._running.reading = replace(self._running.reading, ahead=0, ahead_recalled=0)
         self._running = None
 
     def _planned(self, task: str, model: str) -> TaskProgress:

@@ -254,14 +254,16 @@ class Run:
         recorded, emit = own.enter_context(files.open(task, model.name))
         result = TaskResult(recorded, roles["model"].name)
 
-        def begin() -> None:
+        def begin(early: Sequence[Outcome[Sample]]) -> None:
             for note in (*notes, *task.notes):
                 self.note(note)
-            self._meter.begin(result)
+            self._meter.begin(result, early)
             self._watcher.begin(task.name, model.name, size_of(task, part))
+            for outcome in early:
+                self._watcher.answered(outcome)
 
-        asks_tokens = self._settings.token_logprobs
-        return task, TaskRun(result, emit, begin, self._answered, part=part, token_logprobs=asks_tokens)
+        options: Any = {"part": part, "token_logprobs": self._settings.token_logprobs}
+        return task, TaskRun(result, emit, begin, self._answered, answered_ahead=self._meter.answered_ahead, **options)
 
     def _end(self, result: TaskResult, roles: Mapping[str, Backend]) -> list[ResultRow]:
         """Return the figures of a task that is done; those of a part would be taken for the whole."""

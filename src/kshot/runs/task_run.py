@@ -63,25 +63,27 @@ _MAX_LISTED = 5
 class TaskRun:
     """One task on its way through the engine: what is asked for its samples, and what becomes of their outcomes.
 
-    ``emit`` receives the rows of the samples, in order. ``begin`` is called when the tasks before have ended; from then
-    on ``progress`` gets each sample that is answered: samples may be asked while a task before is still open. ``part``:
-    those of the samples that are asked. ``token_logprobs``: the model is asked for those of its tokens too.
+    ``emit`` receives the rows of the samples, in order. ``begin`` is called when the tasks before have ended, with the
+    samples that were answered by then: ``answered_ahead`` got each of them, and ``answered`` gets those that follow.
+    ``part``: those of the samples that are asked. ``token_logprobs``: the model is asked for those of its tokens too.
     """
 
     def __init__(
         self,
         result: TaskResult,
         emit: Callable[[Sample, ResultRow], None],
-        begin: Callable[[], None],
-        progress: Callable[[Outcome[Sample]], None],
+        begin: Callable[[Sequence[Outcome[Sample]]], None],
+        answered: Callable[[Outcome[Sample]], None],
         *,
+        answered_ahead: Callable[[Outcome[Sample]], None] = lambda _: None,
         part: Part | None = None,
         token_logprobs: bool = False,
     ) -> None:
         check_names(result.task)
-        self.result, self._emit, self._begin, self._progress = result, emit, begin, progress
+        self.result, self._emit, self._begin = result, emit, begin
+        self._answered, self._answered_ahead = answered, answered_ahead
         self._part, self._token_logprobs = part, token_logprobs
-        self._early: list[Outcome[Sample]] | None = []  # answered before this task began to be shown
+        self._early: list[Outcome[Sample]] | None = []  # None once the task has begun
         self._started = self._scored = 0
         self._all_started = False
 
@@ -92,10 +94,8 @@ class TaskRun:
 
     def begin(self) -> None:
         """Show the task from now on."""
-        self._begin()
-        early, self._early = self._early or (), None
-        for outcome in early:
-            self._progress(outcome)
+        early, self._early = self._early or [], None
+        self._begin(early)
 
     def jobs(self) -> Iterator[Job]:
         """Start every sample, and score it when it is answered, unless the task needs all answers for that."""
@@ -113,11 +113,12 @@ class TaskRun:
         return _scoring(self.result.task, outcome)
 
     def answered(self, outcome: Outcome[Sample]) -> None:
-        """Tell the progress that a sample is answered."""
+        """Tell that a sample is answered."""
         if self._early is None:
-            self._progress(outcome)
+            self._answered(outcome)
         else:
             self._early.append(outcome)
+            self._answered_ahead(outcome)
 
     def add(self, judgement: Outcome[Outcome[Sample]]) -> None:
         """Add the next sample to the result."""
