@@ -27,7 +27,7 @@ def site(browser, runs, tmp_path_factory):
     command = [sys.executable, "-m", "kshot", "view", *folders, "--static", out]
     subprocess.run(command, check=True, capture_output=True)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=out.parent))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/pages/"
     server.shutdown()

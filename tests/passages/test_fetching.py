@@ -33,7 +33,7 @@ def site(tmp_path, monkeypatch):
     small_book(tmp_path / "site" / "book")
     handler = functools.partial(Quiet, directory=str(tmp_path / "site"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield tmp_path / "site", f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
