@@ -104,31 +104,92 @@ def module_of(path):
 
 FILES = sorted(ROOT.rglob("*.py"))
 MODULES = {module_of(path): path for path in FILES}
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_point_down(path):
-    part = part_of(path)
-    assert part in MAY, f"{part} has no place in the architecture yet: add it to MAY"
-    for module in imports_of(TREES[path]):
-        target = module.split(".")[1]
-        ok = target in {"core", "__version__", part} | MAY[part]
-        if "catalogue" in path.parts:
-            ok = target in {
-                "datasets",
-                "metrics",
-                "cleanups",
-                "core",
-            }  # a benchmark is written as a user would write it
-        assert ok, f"{path.relative_to(ROOT)} imports {module}"
+class Trees(dict):
+    """The syntax tree of each file, read when a test first needs it: every worker of the suite collects this module."""
+
+    def __missing__(self, path):
+        self[path] = ast.parse(path.read_text())
+        return self[path]
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.name == "settings.py"], ids=lambda p: str(p.relative_to(ROOT)))
-def test_settings_stand_apart_from_the_code_that_reads_them(path):
+TREES = Trees()
+
+
+def allowed(path):
+    """Return the parts that a file may import."""
+    if "catalogue" in path.parts:  # a benchmark is written as a user would write it
+        return {"datasets", "metrics", "cleanups", "core"}
+    return {"core", "__version__", part_of(path)} | MAY[part_of(path)]
+
+
+def test_every_part_has_a_place():
+    assert {part_of(path) for path in FILES} == set(MAY)
+
+
+def test_imports_point_down():
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in FILES
+        for module in imports_of(TREES[path])
+        if module.split(".")[1] not in allowed(path)
+    ]
+    assert wrong == []
+
+
+STARTED_BY_NAME = {("sandbox/profiles.py", part) for part in ("configs", "cleanups", "lmeval")}
+"""Profiles name the packages whose modules run inside confined processes; they import none of them."""
+
+
+def test_modules_that_are_named_in_a_text_are_below_too():
+    """``import_module("kshot.x")``, lazy names and registries import what a text says."""
+    found = {
+        (str(path.relative_to(ROOT)), parts[1])
+        for path in FILES
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if (parts := node.value.partition(":")[0].split("."))[0] == "kshot" and ".".join(parts) in MODULES
+        if len(parts) > 1 and parts[1] not in allowed(path)
+    }
+    assert found == STARTED_BY_NAME
+
+
+def test_imports_name_the_whole_module():
+    """The other tests do not read imports such as ``from . import x``."""
+    relative = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == []
+
+
+def test_ways_in_beside_each_other_share_no_code_of_their_own():
+    """Rows with flags and files of LLMBox are both datasets; neither knows the other, nor do pool, server and hf."""
+    beside = {"datasets": {"rows", "llmbox", "catalogue"}, "backends": {"pool", "server", "hf"}}
+    wrong = [
+        f"{module_of(path)} imports {module}"
+        for path in FILES
+        if len(own := module_of(path).split(".")) > 2 and own[2] in beside.get(own[1], ())
+        for module in imports_of(TREES[path])
+        if len(other := module.split(".")) > 2 and other[1] == own[1]
+        if other[2] in beside[own[1]] - {own[2]}
+    ]
+    assert wrong == []
+
+
+def test_settings_stand_apart_from_the_code_that_reads_them():
     """``kshot --help`` needs the settings of every part, and no more of it."""
-    for module in imports_of(TREES[path]):
-        assert module in {"kshot.core.options", "kshot.core.errors"} or module.endswith(".settings"), module
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in FILES
+        if path.name == "settings.py"
+        for module in imports_of(TREES[path])
+        if module not in {"kshot.core.options", "kshot.core.errors"} and not module.endswith(".settings")
+    ]
+    assert wrong == []
 
 
 def assert_acyclic(graph):
@@ -161,7 +222,7 @@ def test_there_are_no_cycles_between_modules():
 
 
 def test_one_class_name_means_one_class():
-    classes = [node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node.name for path in FILES for node in ast.walk(TREES[path]) if isinstance(node, ast.ClassDef)]
     assert [name for name, count in Counter(classes).items() if count > 1] == []
 
 
