@@ -161,7 +161,7 @@ def test_a_request_that_every_server_refuses_fails_alone():
         return error(500, "it crashes the model") if call.prompt == "7" else echo(call)
 
     with FakeServer(answer) as one, FakeServer(answer) as two:
-        found = ask_all(connect(one, two, max_concurrency=2, patience=20.0), chat_requests(400))
+        found = ask_all(connect(one, two, max_concurrency=2, patience=8.0), chat_requests(400))
     assert [at for at, each in enumerate(found) if isinstance(each, Failed)] == [7]
     assert found[7].kind == "unanswered"
 
