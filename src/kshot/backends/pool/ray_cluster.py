@@ -41,6 +41,8 @@ _WAIT_SECONDS = 10.0
 """After so long without a place for a worker, the user is told what it waits for."""
 _RETRY_SECONDS = 0.5
 _CONNECT_SECONDS = 10.0
+_RECONNECT_SECONDS = 5
+"""How long the processes of a cluster that was started for a run look for it after it was killed; Ray's own: 60."""
 _CLOSE_SECONDS = 20.0
 _METHOD_THREADS = 4
 
@@ -108,7 +110,10 @@ class RayActors:
         _check_somebody_listens(address or os.environ.get("RAY_ADDRESS", ""))
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            context = self._ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            own = {"gcs_rpc_server_reconnect_timeout_s": _RECONNECT_SECONDS} if address == "local" else None
+            context = self._ray.init(
+                address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _system_config=own
+            )
             names = (context.address_info.get(name) for name in ("raylet_socket_name", "object_store_address"))
             self._sockets = [Path(name) for name in names if name]
         except (ConnectionError, RuntimeError, ValueError, OSError) as exc:
