@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.engine import Job, drive
+from kshot.core.engine import SampleJob, drive
 from kshot.core.errors import BackendError
 from kshot.core.memo import MemoryMemo
 from kshot.core.records import AskFailed, Failed, Generate, Generated, Loglik, Prompt, Search, ask
@@ -400,7 +400,7 @@ def test_samples_are_in_their_second_method_while_others_are_in_their_first():
         return to_judge(f"{outcome.item}:{outcome.answer}")
 
     backends = {"model": Notes("model"), "judge": Notes("judge")}
-    jobs = (Job(i, one(f"q{i}"), then) for i in range(9))
+    jobs = (SampleJob(i, one(f"q{i}"), then) for i in range(9))
     got = list(drive(jobs, backends, MemoryMemo(), window=3))
     assert [o.answer for o in got] == [f"{i}:Q{i}" for i in range(9)]
     assert [o.item.item for o in got] == list(range(9))

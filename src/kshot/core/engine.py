@@ -44,7 +44,7 @@ _GC_THRESHOLD_OBJECTS = 20_000
 """New objects between two runs of the garbage collector."""
 
 
-class Job(NamedTuple):
+class SampleJob(NamedTuple):
     """A sample, the method that asks for it, and what makes a second method from the outcome of the first.
 
     While some samples are in their first method, others are in their second. The outcome of the second one is given to
@@ -86,7 +86,7 @@ class _OpenRequest(NamedTuple):
 class _Engine:
     def __init__(
         self,
-        jobs: Iterable[Job | tuple[Any, RequestGenerator]],
+        jobs: Iterable[SampleJob | tuple[Any, RequestGenerator]],
         backends: Mapping[str, Backend],
         memo: Memo,
         window: int,
@@ -187,7 +187,7 @@ class _Engine:
             and not (self._emitted in self._finished and len(self._finished) >= self._window)
         ):
             try:
-                job = Job(*next(self._jobs))
+                job = SampleJob(*next(self._jobs))
             except StopIteration:
                 self._exhausted = True
                 return
@@ -196,7 +196,7 @@ class _Engine:
                 return
             self._start(job)
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: SampleJob) -> None:
         """Start a sample; an error of its prompt or its scores keeps further ones from starting."""
         live = _LiveSample(self._admitted, *job)
         self._admitted += 1
@@ -341,7 +341,7 @@ _HINTS = {
 
 
 def drive(
-    jobs: Iterable[Job | tuple[Any, RequestGenerator]],
+    jobs: Iterable[SampleJob | tuple[Any, RequestGenerator]],
     backends: Mapping[str, Backend],
     memo: Memo,
     *,

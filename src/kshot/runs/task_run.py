@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kshot.core.answers import Explained, Repeats, bare
 from kshot.core.budget import Budget
-from kshot.core.engine import Job, drive
+from kshot.core.engine import SampleJob, drive
 from kshot.core.errors import DataError, KshotError
 from kshot.core.memo import Memo
 from kshot.core.offsets import Offsets, address
@@ -97,7 +97,7 @@ class TaskRun:
         early, self._early = self._early or [], None
         self._begin(early)
 
-    def jobs(self) -> Iterator[Job]:
+    def jobs(self) -> Iterator[SampleJob]:
         """Start every sample, and score it when it is answered, unless the task needs all answers for that."""
         task, part = self.result.task, self._part
         then = None if task.finish is not None else self._score
@@ -105,7 +105,7 @@ class TaskRun:
             if part is None or part.take(at):
                 self._started += 1
                 asked = start_sample(task, sample)
-                yield Job(sample, asking_token_logprobs(asked) if self._token_logprobs else asked, then)
+                yield SampleJob(sample, asking_token_logprobs(asked) if self._token_logprobs else asked, then)
         self._all_started = True
 
     def _score(self, outcome: Outcome[Sample]) -> RequestGenerator:
@@ -184,7 +184,7 @@ def _run_stream(runs: Iterable[TaskRun], asking: Callable[..., Generator[Outcome
     """Ask the samples of all tasks as one stream, and score each when it is answered."""
     open_runs: deque[TaskRun] = deque()
 
-    def jobs() -> Iterator[Job]:
+    def jobs() -> Iterator[SampleJob]:
         for run in runs:
             open_runs.append(run)
             if len(open_runs) == 1:

@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -41,8 +41,9 @@ _WAIT_SECONDS = 10.0
 """After so long without a place for a worker, the user is told what it waits for."""
 _RETRY_SECONDS = 0.5
 _CONNECT_SECONDS = 10.0
-_RECONNECT_SECONDS = 5
-"""How long the processes of a cluster that was started for a run look for it after it was killed; Ray's own: 60."""
+_OWN_CLUSTER = {"RAY_gcs_rpc_server_reconnect_timeout_s": "5"}
+"""What a cluster that is started for a run is told: how long its processes look for a run that was killed (Ray: 60 s).
+As an environment variable, because a version of Ray that does not know it leaves it alone."""
 _CLOSE_SECONDS = 20.0
 _METHOD_THREADS = 4
 
@@ -110,10 +111,8 @@ class RayActors:
         _check_somebody_listens(address or os.environ.get("RAY_ADDRESS", ""))
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            own = {"gcs_rpc_server_reconnect_timeout_s": _RECONNECT_SECONDS} if address == "local" else None
-            context = self._ray.init(
-                address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _system_config=own
-            )
+            with _variables(_OWN_CLUSTER if address == "local" else {}):
+                context = self._ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
             names = (context.address_info.get(name) for name in ("raylet_socket_name", "object_store_address"))
             self._sockets = [Path(name) for name in names if name]
         except (ConnectionError, RuntimeError, ValueError, OSError) as exc:
@@ -236,6 +235,18 @@ class _Life:
     placed: bool = False
     raised: bool = False
     told: bool = False
+
+
+@contextmanager
+def _variables(added: Mapping[str, str]) -> Iterator[None]:
+    """Have environment variables in this block; those that the user has set stay as they are."""
+    new = [name for name in added if name not in os.environ]
+    os.environ.update({name: added[name] for name in new})
+    try:
+        yield
+    finally:
+        for name in new:
+            del os.environ[name]
 
 
 def _remove_dead(path: Path) -> None:
