@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import kshot
-from tests.configs.homes import evaluator_home
+from tests.configs.homes import evaluator_home, write_home
 from tests.screens import assert_screen
 
 ENTRIES = """
@@ -194,3 +194,43 @@ def test_the_docs_show_what_it_prints(capsys):
     done = kshot(capsys, "check", "eval_demo.py")
     assert done.code == 1
     assert f"```text\n{done.out}```" in page, done.out
+
+
+LABELLED = """
+labelled = entry("labelled", type="opencompass.datasets.GSM8KDataset", path="opencompass/gsm8k")
+labelled["infer_cfg"] = dict(
+    ice_template=dict(type="PromptTemplate", template={"A": "</E>{question} A", "B": "</E>{question} B"}, ice_token="</E>"),
+    retriever=dict(type="FixKRetriever", fix_id_list=[0, 30]),
+    inferencer=dict(type="PPLInferencer"),
+)
+labelled_datasets = [labelled]
+"""
+
+
+def test_rows_that_are_not_here_have_the_labels_and_the_number_that_examples_need(capsys):
+    write("labelled.py", LABELLED)
+    code, (found,) = objects(capsys, "labelled.py")
+    assert (code, found["missing"]) == (0, [])
+    assert found["prompts"] == "text of 2 labels"
+    assert found["evaluation"] == "AccEvaluator (kshot)"
+
+
+TEMPLATE = """
+    class PickyTemplate:
+        def __init__(self, template):
+            pass
+        def generate_item(self, entry, **more):
+            return {"plain": "Add."}[entry["question"]]
+"""
+
+
+def test_a_template_of_a_home_that_fails_on_made_up_rows_lacks_nothing(capsys):
+    write_home(Path("home"), {"datasets/own.py": TEMPLATE})
+    own = HUB.replace("hub_datasets", "own_datasets")
+    text = (ENTRIES + own).replace('type="PromptTemplate"', 'type="opencompass.datasets.PickyTemplate"')
+    Path("own.py").write_text(text)
+    code, found = objects(capsys, "own.py", "--home", "home")
+    assert code == 0
+    assert [(each["prompts"], each["evaluation"]) for each in found] == [("", "AccEvaluator (kshot)")] * 2
+    rows = objects(capsys, "own.py", "--home", "home", "--data", "gsm8k=rows.jsonl")
+    assert "KeyError" in rows[1][0]["missing"][0]
