@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import kshot
+from kshot.core.errors import KshotError
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_retrievers.json").read_text(encoding="utf-8"))
 CONFIG = """
@@ -57,3 +58,9 @@ def test_bm25_of_opencompass(chosen):
 def test_a_window_of_opencompass(chosen):
     case = next(case for case in GOLDEN["cases"] if case["options"] == {"k": 5})
     assert chosen("SlidingWindowRetriever", "k=5") == answers(case)
+
+
+def test_examples_that_are_not_there_are_told_with_file_and_entry(chosen):
+    with pytest.raises(KshotError, match=r"fix_id_list has 5000; the training set has") as caught:
+        chosen("FixKRetriever", "fix_id_list=[0, 5000]")
+    assert caught.value.where.endswith("mine.py, mine: FixKRetriever")

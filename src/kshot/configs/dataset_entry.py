@@ -14,7 +14,7 @@ from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallab
 from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
 from kshot.configs.rows import SelectedRows, Splits, read_rows
-from kshot.configs.scope import Scope
+from kshot.configs.scope import Scope, located
 from kshot.configs.values import repeats
 from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import ExampleRetriever
@@ -185,8 +185,10 @@ class DatasetEntry:
             mode: dict[str, Any] = {"strict": self.strict, "framework": self.framework}
             rows = read_rows(self.reader_cfg, splits, abbr=self.abbr, n=times, **mode)
             infer_cfg = with_foreign_templates(infer_cfg, self.scope)
-            examples = self._retriever(rows, infer_cfg, count)
-            return render(self.reader_cfg, infer_cfg, rows, examples.retrieve(), **mode), examples
+            with located(self.place):
+                examples = self._retriever(rows, infer_cfg, count)
+                ids = examples.retrieve()
+            return render(self.reader_cfg, infer_cfg, rows, ids, **mode), examples
         except KshotError as exc:
             exc.where = exc.where or self.place
             raise
