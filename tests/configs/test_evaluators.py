@@ -1,6 +1,7 @@
 """Evaluators and clean-ups as configs name them."""
 
 import math
+import random
 import sys
 from functools import partial
 from types import ModuleType
@@ -166,6 +167,19 @@ def test_area_under_the_curve():
     assert metric == {"AUC": pytest.approx(50.0), "Accuracy": 50.0}
     with pytest.raises(DataError, match="CLPInferencer"):
         AucRoc()(["A"], [1])
+
+
+def test_area_under_the_curve_counts_equal_probabilities_as_half():
+    draw = random.Random(3)
+    given = [(draw.randint(0, 9) / 10, draw.random() < 0.4) for _ in range(200)]
+    above, below = ([p for p, label in given if label is kind] for kind in (True, False))
+    counted = sum((x > y) + (x == y) / 2 for x in above for y in below)
+    metric = AucRoc()([[1 - p, p] for p, _ in given], [int(label) for _, label in given])
+    assert metric["AUC"] == pytest.approx(100 * counted / len(above) / len(below))
+
+
+def test_rows_of_one_label_have_no_area_under_the_curve():
+    assert "AUC" not in AucRoc()([[0.9, 0.1], [0.4, 0.6]], [0, 0])
 
 
 def test_corpus_values_cannot_be_summed():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -100,8 +101,8 @@ class AucRoc(CorpusMetric):
         """The area, and the share of labels that get the higher probability."""
         return (self.name, self.share)
 
-    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
-        """Rank the probabilities."""
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
+        """Rank the probabilities; rows of one label alone have no area."""
         predicted: list[list[float]] = []
         for prediction, _, _ in pairs:
             if not isinstance(prediction, (list, tuple)):
@@ -109,10 +110,10 @@ class AucRoc(CorpusMetric):
             predicted.append([float(each) for each in prediction])
         true = [int(label) for _, label, _ in pairs]
         above = [probabilities[1] for probabilities, label in zip(predicted, true, strict=True) if label == 1]
-        below = [probabilities[1] for probabilities, label in zip(predicted, true, strict=True) if label != 1]
-        ordered = sum((x > y) + 0.5 * (x == y) for x in above for y in below)
+        below = sorted(probabilities[1] for probabilities, label in zip(predicted, true, strict=True) if label != 1)
+        ordered = sum(bisect_left(below, x) + bisect_right(below, x) for x in above) / 2
         right = sum(p.index(max(p)) == label for p, label in zip(predicted, true, strict=True))
-        area = 100 * ordered / (len(above) * len(below)) if above and below else 50.0
+        area = 100 * ordered / (len(above) * len(below)) if above and below else None
         return {self.name: area, self.share: 100 * right / len(pairs)}
 
 
