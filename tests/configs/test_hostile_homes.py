@@ -13,7 +13,7 @@ from kshot.cli.main import main
 from kshot.configs.home import find_homes
 from kshot.configs.scope import Name
 from kshot.sandbox.guest import Guest, GuestFault
-from tests.configs.homes import CONFIG, evaluator_home
+from tests.configs.homes import CONFIG, evaluator_home, write_home
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the confinement of homes is Linux's")
 
@@ -206,6 +206,7 @@ LYING = {
     "no figure": ("return {'details': []}", "returned no figures"),
     "no number": ("return {'accuracy': float('nan')}", "returned no figures"),
     "an exception without a message": ("class E(Exception):\n    def __str__(self): raise self\nraise E", "E"),
+    "a name without end": ("return {'a' * 100_000: 1.0}", "whose name has 100,000 letters"),
     "the end": ("import os; os._exit(0)", "ended before it was done"),
     "the end of Python": ("raise SystemExit(0)", "SystemExit"),
     "forged lines": (
@@ -233,6 +234,71 @@ def test_what_is_no_result_is_an_error_of_the_run(tmp_path, capsys, monkeypatch,
     assert code == 2
     assert "Traceback" not in shown
     assert said in shown
+
+
+FORGED = """
+import json, os, sys
+
+def forge(result):
+    frame, found = sys._getframe(), {}
+    while frame is not None:
+        found = {**frame.f_locals, **found}
+        frame = frame.f_back
+    os.write(found["channel"], json.dumps({"id": found["number"], "result": result}).encode() + bytes([10]))
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("result", ["5", "[]", "[7]", "[{}]", "[{'value': {'$float': 'x'}}]", "None"])
+def test_a_forged_answer_of_a_clean_up_is_a_failed_sample(tmp_path, result):
+    text = f"{FORGED}\ndef own_clean(text):\n    forge({result})\n"
+    write_home(tmp_path, {"datasets/own.py": text})
+    homes = find_homes(tmp_path / "x.py", tmp_path)
+    with pytest.raises(GuestFault, match="cannot be read"):
+        homes["opencompass"].clean("opencompass.datasets.own_clean", {}, "a")
+    homes["opencompass"].close()
+
+
+@pytest.mark.parametrize("result", ["5", "{'score': 5}", "None"])
+def test_a_forged_answer_about_a_name_is_no_fault_of_kshot(tmp_path, result):
+    write_home(tmp_path, {"datasets/own.py": f"{FORGED}\nforge({result})\nclass OwnEvaluator: pass\n"})
+    home = find_homes(tmp_path / "x.py", tmp_path)["opencompass"]
+    assert home.has("evaluator", NAME.whole)  # so it says
+    assert not home.wants_prompts(NAME.whole)
+    home.close()
+    with pytest.raises(GuestFault, match="cannot be read"):
+        home.template(NAME.whole, {}, "generate_item", {})
+    home.close()
+
+
+@pytest.mark.parametrize("made", ["object()", "[object()]", "{'a': object()}"])
+def test_a_clean_up_that_makes_no_plain_data_is_a_failed_sample(tmp_path, made):
+    write_home(tmp_path, {"datasets/own.py": f"def own_clean(text):\n    return {made}\n"})
+    home = find_homes(tmp_path / "x.py", tmp_path)["opencompass"]
+    with pytest.raises(GuestFault, match="makes a value of the class object of 'a'") as caught:
+        home.clean("opencompass.datasets.own_clean", {}, "a")
+    assert caught.value.kind == "TextFault"
+    home.close()
+
+
+WRAPPED = {
+    "urllib": "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9/')",
+    "an error of its own": "try:\n    open('/nowhere')\nexcept OSError as exc:\n    raise RuntimeError('gave up') from exc",
+    "an error while it handles one": "try:\n    open('/nowhere')\nexcept OSError:\n    raise RuntimeError('gave up')",
+}
+
+
+@pytest.mark.parametrize("what", WRAPPED)
+def test_a_refusal_is_told_whatever_error_it_is_wrapped_in(tmp_path, what):
+    with pytest.raises(GuestFault) as caught:
+        score(guest_of(tmp_path, WRAPPED[what]))
+    assert "--allow-download" in caught.value.hint
+
+
+def test_an_error_that_is_no_refusal_says_nothing_of_the_confinement(tmp_path):
+    with pytest.raises(GuestFault) as caught:
+        score(guest_of(tmp_path, "raise ValueError('wrong')"))
+    assert caught.value.hint == ""
 
 
 def test_a_run_by_the_command_line_says_what_was_refused(tmp_path, capsys, monkeypatch):

@@ -16,7 +16,8 @@ from kshot.configs.home_folders import code_digest, data_folders, has_code, plac
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, short
 from kshot.core.errors import DataError
 from kshot.core.records import Row
-from kshot.sandbox.guest import Guest, GuestFault
+from kshot.sandbox.guest import Guest, GuestFault, opaque_class
+from kshot.sandbox.request_process import UNREADABLE
 
 Part: TypeAlias = Literal["loader", "clean-up", "evaluator", "retriever", "template", "judge"]
 """What a config names. ``judge``: the function that makes figures of a judge's replies."""
@@ -69,8 +70,8 @@ class Home:
 
     def wants_prompts(self, name: str) -> bool:
         """Whether an evaluator wants to see the prompts."""
-        found = self._found("evaluator", name) or {}
-        return "origin_prompt" in (found.get("score") or ())
+        parameters = (self._found("evaluator", name) or {}).get("score")
+        return isinstance(parameters, list) and "origin_prompt" in parameters
 
     def _found(self, part: Part, name: str) -> Mapping[str, Any] | None:
         key = (part, name)
@@ -89,9 +90,14 @@ class Home:
     def clean(self, name: str, options: Mapping[str, Any], text: Any) -> Any:
         """Clean a text up."""
         given = {"name": name, "options": plain_options(options), "texts": [text]}
-        (found,) = self.guest.ask("clean", seconds=CLEAN_SECONDS, **given)
+        answer = self.guest.ask("clean", seconds=CLEAN_SECONDS, **given)
+        found = answer[0] if isinstance(answer, list) and len(answer) == 1 else None
+        if not isinstance(found, Mapping) or not found.keys() & {"value", "error"}:
+            raise GuestFault(UNREADABLE, kind="NoAnswer", where=self.title)
         if "error" in found:
             raise GuestFault(f"it fails on {text!r:.80}: {found['error']}", kind="TextFault")
+        if opaque := opaque_class(found["value"]):
+            raise GuestFault(f"it makes a value of the class {opaque} of {text!r:.80}", kind="TextFault")
         return found["value"]
 
     def evaluate(
@@ -143,7 +149,9 @@ class Home:
         found = self.guest.ask(
             "template", name=name, options=plain_options(options), method=method, given=plain_options(given)
         )
-        return found if isinstance(found, Mapping) else {}
+        if not isinstance(found, Mapping) or (method and "made" not in found):
+            raise GuestFault(UNREADABLE, kind="NoAnswer", where=self.title)
+        return found
 
     def rows(
         self, name: str, options: Mapping[str, Any], places: Sequence[Path] = ()
@@ -173,8 +181,8 @@ class Home:
         if not isinstance(row, dict):
             raise DataError(f"a loader of {self.title} gave {type(row).__name__} in place of a row", where=where)
         for column, value in row.items():
-            if isinstance(value, dict) and [*value] == ["$opaque"]:
-                what = f"a loader of {self.title} gave a value of the class {value['$opaque']} in the column {column!r}"
+            if opaque := opaque_class(value):
+                what = f"a loader of {self.title} gave a value of the class {opaque} in the column {column!r}"
                 raise DataError(what, where=where)
         return row
 

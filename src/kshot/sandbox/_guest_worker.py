@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _MAX_MESSAGE_LETTERS = 2000
+_MAX_CAUSES = 50
 
 
 def main() -> NoReturn:
@@ -90,7 +91,23 @@ def fault(error: BaseException, places: tuple[str, ...]) -> dict[str, Any]:
         kind, message = "MissingPackage", missing.name.partition(".")[0]
     elif isinstance(error, _NotConfinedError):
         kind = "NotConfined"
-    return {"kind": kind, "message": message[:_MAX_MESSAGE_LETTERS], "file": file, "line": line}
+    return {
+        "kind": kind,
+        "message": message[:_MAX_MESSAGE_LETTERS],
+        "file": file,
+        "line": line,
+        "refused": _is_refusal(error),
+    }
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether it is, or arose from, an error of the system: packages wrap those of the network in their own."""
+    seen: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if seen is None or isinstance(seen, OSError):
+            break
+        seen = seen.__cause__ or seen.__context__
+    return isinstance(seen, OSError)
 
 
 def _write(channel: int, answer: bytes) -> None:

@@ -31,14 +31,6 @@ _NETWORK_FILES = tuple(
 )
 _OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
 
-_REFUSALS = frozenset(
-    (
-        *("PermissionError", "FileNotFoundError", "OSError", "BlockingIOError", "ConnectionError", "gaierror"),
-        *("ConnectionRefusedError", "OfflineModeIsEnabled", "LocalEntryNotFoundError", "BrokenProcessPool"),
-    )
-)
-"""The exceptions by which code learns that it may not do something."""
-
 PIP_NAMES: Mapping[str, str] = {
     "sklearn": "scikit-learn",
     "cv2": "opencv-python-headless",
@@ -185,7 +177,7 @@ class Guest:
         return GuestFault(f"{exc.kind}: {exc.message}".rstrip(": "), kind=exc.kind, where=where, hint=self._hint(exc))
 
     def _hint(self, exc: RequestFailed) -> str:
-        if exc.kind not in _REFUSALS:
+        if not exc.refused:
             return ""
         network = "" if self._network else ", and has no network (--allow-download gives it one)"
         places = ", ".join(dict.fromkeys(str(place) for place in self._readable if place.exists()))
@@ -198,16 +190,16 @@ class Guest:
 def encoded(given: Mapping[str, Any], *, tuples: bool = False) -> Any:
     """Return the plain form in which values go to the worker; what has none is an error."""
     form = plain(given, tuples=tuples)
-    opaque = _opaque(form)
+    opaque = opaque_class(form)
     if opaque:
         raise DataError(f"a value of the class {opaque} cannot be given to the code of another project")
     return form
 
 
-def _opaque(form: Any) -> str:
+def opaque_class(form: Any) -> str:
     """Return the class of a value in a plain form that has no plain form itself; an empty text where there is none."""
     if isinstance(form, dict):
         if [*form] == ["$opaque"]:
             return str(form["$opaque"])
-        return next((found for each in form.values() if (found := _opaque(each))), "")
-    return next((found for each in form if (found := _opaque(each))), "") if isinstance(form, list) else ""
+        return next((found for each in form.values() if (found := opaque_class(each))), "")
+    return next((found for each in form if (found := opaque_class(each))), "") if isinstance(form, list) else ""

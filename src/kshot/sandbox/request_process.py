@@ -49,6 +49,8 @@ class RequestFailed(Exception):  # noqa: N818 - it names what happened
         self.message = _text(fault.get("message"))[:_MAX_MESSAGE_LETTERS]
         self.file = _text(fault.get("file"))[:_MAX_NAME_LETTERS]
         self.line = line if type(line) is int and 0 < line < _MAX_LINE_NUMBER else 0
+        self.refused = fault.get("refused") is True
+        """Whether the system refused something, or had none of it: a file, a process, the network."""
         super().__init__(f"{self.kind}: {self.message}")
 
 

@@ -23,7 +23,7 @@ Where fewer would be scored than the least, there are no intervals. The clock ha
 """
 _FINAL_FAULTS = SETUP_FAULTS | {"TooSlow", "NoAnswer", "MemoryError"}
 """Faults that other answers would not mend, or that took all the time there is."""
-_MAX_FIGURES = 500
+_MAX_FIGURES, _MAX_NAME_LETTERS = 500, 1000
 _MAX_PROBED = 2000
 _PROMPT = "$prompt"
 """The column in which a row carries its prompt to the evaluator."""
@@ -148,6 +148,10 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             figures = dict(_numbers(found))
             if len(figures) > _MAX_FIGURES:
                 raise DataError(f"{self.name} returned {len(figures):,} figures; {_MAX_FIGURES} are the most")
+            longest = max(figures, key=len, default="")
+            if len(longest) > _MAX_NAME_LETTERS:
+                what = f"{self.name} returned a figure whose name has {len(longest):,} letters, {longest!r:.60}…"
+                raise DataError(f"{what}; {_MAX_NAME_LETTERS:,} are the most")
             if not figures or (not tried and all(value is None for value in figures.values())):
                 raise DataError(f"{self.name} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
         return figures, _singles(found.get("details"), len(pairs))
