@@ -234,3 +234,19 @@ def test_a_template_of_a_home_that_fails_on_made_up_rows_lacks_nothing(capsys):
     assert [(each["prompts"], each["evaluation"]) for each in found] == [("", "AccEvaluator (kshot)")] * 2
     rows = objects(capsys, "own.py", "--home", "home", "--data", "gsm8k=rows.jsonl")
     assert "KeyError" in rows[1][0]["missing"][0]
+
+
+@pytest.mark.parametrize("columns", [70, 78, 80, 81, 90])
+def test_a_narrow_table_cuts_nothing(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    scored = 'dict(type="opencompass.datasets.needlebench.origin.NeedleBenchOriginEvaluator")'
+    cleaned = 'pred_postprocessor=dict(type="opencompass.datasets.needlebench.origin.needlebench_postprocess")'
+    body = f"eval_cfg=dict(evaluator={scored}, {cleaned})"
+    names = ["Length32000Depth0_origin_en_32000", "n" * 50]
+    write("wide.py", f"wide_datasets = [entry(abbr, path='rows.jsonl', {body}) for abbr in {names!r}]")
+    shown = kshot(capsys, "check", "wide.py").out.partition("wide.py:")[0]
+    assert max(map(len, shown.splitlines())) <= columns
+    letters = "".join(shown.split())
+    for name in ("NeedleBenchOriginEvaluator", "needlebench_postprocess", names[0]):
+        assert letters.count(name) >= 1
+    assert letters.count("n" * 40) == 1

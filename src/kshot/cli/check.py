@@ -241,19 +241,19 @@ def _would_run(files: Sequence[_FileCheck]) -> str:
 
 
 def _entries_table(checks: Sequence[EntryCheck]) -> Table:
-    from rich.cells import cell_len
+    from rich.cells import chop_cells
 
-    from kshot.report.cells import cell
+    from kshot.report.cells import block, cell
 
     table = _table()
-    widest = max((cell_len(cell(check.entry).plain) for check in checks), default=0)
-    table.add_column("entry", overflow="fold", min_width=min(widest, _MOST_OF_A_NAME))
+    table.add_column("entry", no_wrap=True)  # with a min_width, rich draws tables that are too wide, and cuts them
     for name in ("prompts", "data", "evaluation"):
         table.add_column(name, overflow="fold")
     for check in checks:
         scored = ", ".join(filter(None, [check.evaluation, check.judge and f"judge: {check.judge}"]))
-        cells = [check.entry, check.prompts or "–", check.data or "–", scored or "–"]
-        table.add_row(*map(cell, cells), style="" if not check.missing else "magenta")
+        entry = block("\n".join(chop_cells(cell(check.entry).plain, _MOST_OF_A_NAME)))
+        cells = [check.prompts or "–", check.data or "–", scored or "–"]
+        table.add_row(entry, *map(cell, cells), style="" if not check.missing else "magenta")
     return table
 
 
