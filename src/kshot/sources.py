@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -92,6 +93,7 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         from kshot.configs import ConfigSource
         from kshot.retrievers.making import as_config
 
+        _refuse_dataset_file(spec)
         check_config_file(Path(spec).expanduser())
         retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
         source = ConfigSource(
@@ -109,6 +111,23 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
     from kshot.studies.example_draws import ExampleDraws
 
     return ExampleDraws(source.label, source, lambda whole, seed: _drawn(spec, whole, seed))
+
+
+def _refuse_dataset_file(spec: str) -> None:
+    """Refuse a file whose classes derive from others of its package: it holds datasets, and the user names no class."""
+    try:
+        tree = ast.parse(Path(spec).expanduser().read_bytes())
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return  # whoever reads the config says what is wrong with it
+    relative = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.level]
+    bases = {alias.asname or alias.name for node in relative for alias in node.names}
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    found = [
+        each.name for each in classes if any(isinstance(base, ast.Name) and base.id in bases for base in each.bases)
+    ]
+    if found:
+        names = " or ".join(f"-d {spec}:{name}" for name in found)
+        raise UsageError("it holds dataset classes, not a config", where=spec, hint=f"Name the class: {names}.")
 
 
 def _dataset(spec: Any, settings: Settings) -> Source[Settings]:

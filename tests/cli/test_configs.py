@@ -142,6 +142,10 @@ BAD = {
     "network": ("import socket\nsocket.create_connection(('127.0.0.1', 9))\nx_datasets = []\n", "config"),
     "a missing package": ("import nothing_like_this\nx_datasets = []\n", "nothing_like_this"),
     "no datasets": ("x = 1\n", "it has no datasets"),
+    "dataset classes": (
+        "from .generation_dataset import GenerationDataset\n\n\nclass Words(GenerationDataset):\n    pass\n",
+        "bad.py: it holds dataset classes, not a config. Name the class: -d bad.py:Words.",
+    ),
     "broken Python": ("x = (\n", "config"),
 }
 

@@ -203,22 +203,36 @@ def test_a_label_names_the_option_if_it_is_a_number(tree):
     assert [sample.target.index for sample in compiled(tree, text, "Colours").samples()] == [0, 1, 2, 0]
 
 
-def test_contexts_are_measured_with_one_target(tree):
-    text = changed(
-        CHOICE,
-        ("\"{{q}}{{'\\n' + options if options}}\\nA:\"", '"{source}"'),
+CONTEXTS = changed(
+    CHOICE,
+    ("\"{{q}}{{'\\n' + options if options}}\\nA:\"", '"{source}"'),
+    (
+        '        instance["options"] = instance["choices"]\n        return instance\n',
         (
-            '        instance["options"] = instance["choices"]\n        return instance\n',
-            (
-                "        return dict(source=[instance['q'] + c for c in instance['choices']], source_idx=instance['gold'],"
-                " target=' won.')\n"
-            ),
+            "        return dict(source=[instance['q'] + c for c in instance['choices']], source_idx=instance['gold'],"
+            " target=' won.')\n"
         ),
-    )
-    asked = tree.asked(text, "Colours", num_shots=5)
+    ),
+)
+
+
+def test_contexts_are_measured_with_one_target(tree):
+    asked = tree.asked(CONTEXTS, "Colours", num_shots=5)
     assert asked[0].prompt.text.startswith("e0one won.\n\ne1two won.\n\n")
     assert asked[0].prompt.text.endswith("q0red")
     assert asked[0].continuations == (" won.",)
+
+
+@pytest.mark.parametrize("ranking", ["ppl", "prob", "generation"])
+def test_contexts_have_no_letters_and_go_by_perplexity(tree, ranking):
+    usual = tree.asked(CONTEXTS, "Colours", num_shots=2)
+    assert tree.asked(CONTEXTS, "Colours", num_shots=2, ranking_type=ranking) == usual
+    result = kshot.evaluate(
+        prefers("won."), f"{tree.add(CONTEXTS)}:Colours", dataset_path=str(tree.rows), ranking_type=ranking
+    )
+    note = f"mine: its rows have contexts in place of options: ppl_no_option takes the place of {ranking}"
+    assert note in result.notes
+    assert next(row["value"] for row in result.results if row["metric"] == "Accuracy") == 50.0
 
 
 def test_perplexity_of_the_only_option(tree):
@@ -386,6 +400,14 @@ def test_answers_and_references_may_be_of_the_class_s_own_kind(tree):
         "        return found.argmin(axis=1)\n",
     )
     assert tree.scores(prefers("red"), numbers, "Colours") == {"Accuracy": 50.0}
+    compared = with_method(
+        CHOICE,
+        "    def post_processing(self, predictions):\n"
+        "        rows = [predictions[start : start + 3] for start in range(0, 12, 3)]\n"
+        "        assert min(rows[0]) == (1.0, 1) and max(rows[0]) > min(rows[0])\n"
+        "        return [row.index(min(row)) for row in rows]\n",
+    )
+    assert tree.scores(prefers("red"), compared, "Colours") == {"Accuracy": 50.0}
 
 
 def test_a_tie_goes_to_the_first_option(tree):

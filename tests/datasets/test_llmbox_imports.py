@@ -10,7 +10,7 @@ from kshot.core.plugin_files import before_import
 from kshot.datasets.llmbox.languages import Language
 from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import resolve
-from tests.datasets.llmbox_tree import CHOICE, GENERATION, Tree, changed
+from tests.datasets.llmbox_tree import CHOICE, EXAMPLES, GENERATION, Tree, changed
 
 
 @pytest.fixture
@@ -152,6 +152,29 @@ from .dataset import Dataset
     assert rows("train")[0]["q"] == "e0"
     assert str(tree.rows) in message
     assert len(module["get_raw_dataset_loader"](**given, load_kwargs=None, return_msg=False)("test")) == 4
+
+
+def test_examples_of_the_hub_are_asked_for_when_they_are_shown(tree, monkeypatch):
+    asked = []
+
+    def load_from_hub(*place):
+        asked.append(place[:3])
+        return EXAMPLES
+
+    monkeypatch.setattr("kshot.tables.loading.load_from_hub", load_from_hub)
+    lines = "from .dataset_utils import get_raw_dataset_loader"
+    method = """\
+    def load_raw_dataset(self, dataset_path, subset_name, evaluation_set, example_set):
+        given = dict(dataset_name="mine", subset_name=None, load_kwargs={}, return_msg=False)
+        self.evaluation_data = get_raw_dataset_loader(**given, dataset_path=dataset_path, load_args=())("test")
+        self.example_data = get_raw_dataset_loader(**given, dataset_path=None, load_args=("hub/x",))("train")
+
+    def format_instance"""
+    text = changed(with_import(lines), ("    def format_instance", method))
+    assert tree.prompts(text, "Words")[0] == "q0:"
+    assert asked == []
+    assert tree.prompts(text, "Words", num_shots=5)[0].startswith("e0: one\n\ne1: two\n\n")
+    assert asked == [("hub/x", None, "train")]
 
 
 def test_the_datasets_library_is_imported_only_when_it_is_used(tree, monkeypatch):

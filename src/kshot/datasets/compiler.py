@@ -16,6 +16,7 @@ from kshot.datasets.layout import Layout
 from kshot.datasets.rendering import as_messages, copied
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
+from kshot.statistics.averages import Average
 from kshot.tables.splits import first_rows
 
 PostProcessing: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
@@ -272,6 +273,11 @@ class DatasetCompiler:
         return self._rendered[1]
 
     # ---- the task ----
+
+    @property
+    def average(self) -> Average:
+        """How the subsets of the dataset are averaged."""
+        return self.dataset.args.average or "macro"
 
     def sampling_options(self) -> Mapping[str, Any]:
         """Return the options of generation that the class sets."""

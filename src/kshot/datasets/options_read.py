@@ -34,7 +34,7 @@ def options_read(
 
     ``subsets`` finds those that run; it is called only if the user says how to average them.
     """
-    averaged = settings.average == "macro" or len(subsets()) > 1
+    averaged = settings.average is None or len(subsets()) > 1
     unread = frozenset(_Use(cls, settings).unread()) | (frozenset() if averaged else {"average"})
     known = settings_names(DatasetSettings) - settings_names(RowSettings)  # a class may call its own fields so
     return known - unread | names_in(cls) & known

@@ -23,7 +23,7 @@ class DatasetSamples:
     @property
     def average(self) -> Average:
         """How the subsets of its dataset are averaged."""
-        return self._compiler.dataset.args.average
+        return self._compiler.average
 
     def __len__(self) -> int:
         return len(self._compiler.dataset.evaluation_data)

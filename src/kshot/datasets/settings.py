@@ -54,9 +54,10 @@ class DatasetSettings(
         None, "text between a question and its answer (default: a space, where there is no white space)", metavar="TEXT"
     )
     fewshot_delimiter: str | None = option(None, "text between examples (default: a blank line)", metavar="TEXT")
-    average: Literal["macro", "weighted"] = option(
-        "macro",
-        "how subsets are averaged: each counts the same (macro), or by its number of samples (weighted)",
+    average: Literal["macro", "weighted"] | None = option(
+        None,
+        "how subsets are averaged: each counts the same (macro), or by its number of samples (weighted) (default: "
+        "macro, or the dataset's own)",
         choices=("macro", "weighted"),
     )
     rolling: bool | None = option(

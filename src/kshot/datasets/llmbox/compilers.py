@@ -10,7 +10,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import AnyOption, Gold, Option, Prompt, Row, Sample, Target
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
-from kshot.datasets.choices import choices_of
+from kshot.datasets.choices import choices_of, has_contexts
 from kshot.datasets.compiler import DatasetCompiler
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.examples import ShownExamples, TokenCounter
@@ -30,9 +30,13 @@ from kshot.datasets.samples import DatasetSamples
 from kshot.datasets.sampling_options import SAMPLING_OPTIONS
 from kshot.methods import rolling_likelihood
 from kshot.metrics import Perplexity
+from kshot.statistics.averages import Average
 
 _LENGTHS = "token_lengths"
 """The fact of a run that says how many tokens texts have."""
+
+_BY_SUBSET = frozenset({"init_arguments", "load_raw_dataset", "format_instance"})
+"""The methods in which a class may look at its subset first."""
 
 
 class GlobalDraw(ShownExamples):
@@ -97,9 +101,16 @@ class LLMBoxCompiler(DatasetCompiler):
         try:
             return super().call(name, method)
         except DataError as exc:
-            if self.dataset.subset_name is None and not exc.hint:
+            exc.where = exc.where or self.where
+            if not exc.hint and name in _BY_SUBSET and self._may_lack_subset(exc.__cause__):
                 exc.hint = "If it has subsets, name one: -d FILE.py:CLASS:SUBSET."
             raise
+
+    def _may_lack_subset(self, cause: BaseException | None) -> bool:
+        """Whether a subset may be what is missing: none is named, and it is no column of a row that is missing."""
+        missing_column = isinstance(cause, KeyError) and all(isinstance(key, str) for key in cause.args)
+        fixed = len(self.dataset.load_args or ()) > 1
+        return self.dataset.subset_name is None and not fixed and not missing_column
 
     def sample(self, index: int, row: Row) -> Sample:
         """Make the sample of one evaluated row; its row is the one that was loaded, however it was changed since."""
@@ -119,6 +130,12 @@ class LLMBoxCompiler(DatasetCompiler):
         given = row if isinstance(row, dict) else dict(row)
         formatted: dict[str, Any] = self.call("format_instance", lambda: self.format(given, where))
         return formatted
+
+    @property
+    def average(self) -> Average:
+        """How the subsets are averaged: LLMBox weights them where the class puts them into no categories."""
+        own: Average = "weighted" if self.dataset.categorized_subsets is None else "macro"
+        return self.dataset.args.average or own
 
     def sampling_options(self) -> Mapping[str, Any]:
         """Return the class's options of generation; those that kshot's generation does not have are noted."""
@@ -159,8 +176,13 @@ class LLMBoxMultipleChoiceCompiler(LLMBoxCompiler, MultipleChoiceCompiler):
     def _format_rows(self) -> None:
         super()._format_rows()
         rows = enumerate(self.dataset.evaluation_data)
-        found = ((self.fields(row, self.where), self.locate(index, row)) for index, row in rows)
+        found = [(self.fields(row, self.where), self.locate(index, row)) for index, row in rows]
         self.dataset._kshot_choices = [choices_of(fields, where) for fields, where in found]  # noqa: SLF001 - see there
+        if self.dataset.ranking_with_options and any(has_contexts(fields) for fields, _ in found):
+            self.note(
+                f"its rows have contexts in place of options: ppl_no_option takes the place of {self._ranking_name()}"
+            )
+            self.dataset.ranking_with_options = False
 
     def right_choices(self, fields: Mapping[str, Any], choices: Sequence[str], where: str) -> Option | AnyOption | None:
         """Return what is right; a label that is no number names no option."""

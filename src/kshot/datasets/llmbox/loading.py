@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.tables.loading import get_raw_dataset_loader
+from kshot.tables.splits import LazyRows, Rows
 
 
 def raw_dataset_loader(
@@ -20,7 +21,9 @@ def raw_dataset_loader(
     """Return a function from split to rows; with ``return_msg`` also a text that says where they come from."""
     load = get_raw_dataset_loader(dataset_name, dataset_path, subset_name, load_args, load_kwargs=load_kwargs)
 
-    def rows(split: str) -> list[dict[str, Any]]:
+    def rows(split: str) -> Rows:
+        if dataset_path is None:  # a file may ask the hub for examples that nothing shows
+            return LazyRows(lambda: load(split))
         return [dict(row) for row in load(split)]
 
     place = dataset_path or "/".join(load_args or (dataset_name,))
