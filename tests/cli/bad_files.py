@@ -341,6 +341,9 @@ FILES = {
     "run_unknown/spec.json": '{"identity": {"datasets": ["lookup"]}, "options": {"shoes": 1}, "models": []}',
     "run_tasks/spec.json": '{"identity": {"datasets": ["lookup"]}, "tasks": {"m": 7}, "models": []}',
     "run_facts/spec.json": '{"identity": {"datasets": ["lookup"]}, "tasks": {"m": {"t": {"kept": 7}}}, "models": []}',
+    "run_lengths/spec.json": (
+        '{"identity": {"datasets": ["lookup"]}, "tasks": {"m": {"t": {"token_lengths": 7}}}, "models": []}'
+    ),
     "run_shots/spec.json": '{"identity": {"datasets": ["lookup"]}, "tasks": {"m": {"t": {"shots": -1}}}, "models": []}',
     "run_within/spec.json": '{"identity": {"datasets": ["lookup"]}, "tasks": {"m": {"t": {"within": 7}}}, "models": []}',
     "run_binary/spec.json": bytes(range(256)),

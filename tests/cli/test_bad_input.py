@@ -497,6 +497,7 @@ score run_models | run_models
 score run_options | run_options/spec.json
 score run_unknown | run_unknown/spec.json
 score run_facts | run_facts
+score run_lengths | run_lengths
 score run_shots | run_shots
 score run_within | run_within
 score run_tasks | run_tasks

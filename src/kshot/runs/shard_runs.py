@@ -137,9 +137,9 @@ def _data(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _task_facts(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of tasks on models, but for the examples that each sample kept: a shard knows its own ones."""
+    """Return the facts of tasks on models, but for those of single samples: a shard knows its own ones."""
     return {
-        f"{task} on {model}": {name: each for name, each in facts.items() if name != _KEPT}
+        f"{task} on {model}": {name: each for name, each in facts.items() if name not in _OF_SAMPLES}
         for model, tasks in spec.get("tasks", {}).items()
         for task, facts in _tasks(tasks).items()
     }
@@ -160,7 +160,8 @@ def _options(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {name: options[name] for name in ("token_logprobs", *Settings.price_options()) if name in options}
 
 
-_KEPT = "kept"
+_OF_SAMPLES = frozenset({"kept", "token_lengths"})
+"""The facts of tasks that hold something of each sample, and grow while a shard runs."""
 _FACTS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "the version": _versions,
     "the model": _models,
@@ -247,16 +248,17 @@ def joined_spec(shards: Sequence[ShardRun]) -> dict[str, Any]:
 
 
 def _joined_tasks(shards: Sequence[ShardRun]) -> dict[str, Any]:
-    """Join the facts of tasks: each shard knows how many examples its own samples kept."""
+    """Join the facts of tasks: each shard knows those of its own samples."""
     joined: dict[str, Any] = {}
     for shard in shards:
         for model, tasks in shard.spec.get("tasks", {}).items():
             of_model = joined.setdefault(model, {})
             for task, facts in _tasks(tasks).items():
-                before = of_model.get(task, {}).get(_KEPT, {})
+                before = of_model.get(task, {})
                 of_model[task] = dict(facts)
-                if _KEPT in facts:
-                    of_model[task][_KEPT] = dict(sorted({**before, **facts[_KEPT]}.items(), key=_position))
+                for name in _OF_SAMPLES & facts.keys():
+                    found = {**before.get(name, {}), **facts[name]}
+                    of_model[task][name] = dict(sorted(found.items(), key=_position))
     return joined
 
 

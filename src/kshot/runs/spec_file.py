@@ -67,9 +67,14 @@ def _is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_count, value.values()))
+
+
 _FACTS: dict[str, Callable[[Any], bool]] = {
     "shots": _is_count,
-    "kept": lambda value: isinstance(value, dict) and all(map(_is_count, value.values())),
+    "kept": _are_counts,
+    "token_lengths": _are_counts,
     "unfitted": lambda value: isinstance(value, bool),
     "ranking_type": lambda value: isinstance(value, str),
     "corpus": lambda value: isinstance(value, str),

@@ -77,7 +77,9 @@ class LLMBoxDataset(Dataset):
         def joined(count: int) -> str:
             return "".join(words[len(words) - count :] if side == "left" else words[:count])
 
-        low, high = 0, len(words)
+        low, high = 0, min(1, len(words))
+        while high < len(words) and len(self.tokenizer_encode(joined(high))) <= max_tokens:
+            low, high = high, min(2 * high, len(words))  # the words may be those of a whole corpus
         while low < high:
             middle = (low + high + 1) // 2
             if len(self.tokenizer_encode(joined(middle))) <= max_tokens:

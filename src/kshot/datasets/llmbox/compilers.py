@@ -152,17 +152,25 @@ class LLMBoxCompiler(DatasetCompiler):
         with seeded(self.dataset.seed + max(sample.position, 0)):
             return super().prompt(sample, shots, question)
 
+    @property
+    def _lengths(self) -> TokenLengths:
+        return self.dataset._kshot_tokens  # noqa: SLF001 - private, so that a subclass may use the name
+
+    def _token_facts(self) -> dict[str, Any]:
+        """Return the tokens that were counted, which a run records; some are counted while it runs."""
+        counted_later = self._constructs_examples or any(isinstance(m, WordAccuracy) for m in self.dataset.metrics)
+        return {_LENGTHS: self._lengths.counts} if counted_later or self._lengths.counts else {}
+
     def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:
         """Make the Task; a class with its own ``calculate_metric`` adds its figures."""
-        given = self.dataset.metrics
-        if count_tokens is None and any(isinstance(metric, WordAccuracy) for metric in given):
+        given, lengths = self.dataset.metrics, self._lengths
+        if not lengths.known and any(isinstance(metric, WordAccuracy) for metric in given):
             self.note("WordAccuracy counts words in place of tokens: there is no tokenizer")
-        self.dataset.metrics = [m.counting(count_tokens) if isinstance(m, WordAccuracy) else m for m in given]
+        counter = lengths if lengths.known else None
+        self.dataset.metrics = [m.counting(counter) if isinstance(m, WordAccuracy) else m for m in given]
         made = super().task(count_tokens, recorded)
         self.dataset.real_num_shots = len(self.examples.shots)
-        counts = self.dataset._kshot_tokens.counts  # noqa: SLF001 - private, so that a subclass may use the name
-        if self._constructs_examples or counts:
-            made = replace(made, facts={**made.facts, _LENGTHS: counts})
+        made = replace(made, facts={**made.facts, **self._token_facts()})
         own = type(self.dataset).calculate_metric is not LLMBoxDataset.calculate_metric
         return with_own_figures(made, self.dataset, self.call) if own else made
 
@@ -258,6 +266,7 @@ class LLMBoxPerplexityCompiler(LLMBoxCompiler):
             rolling_likelihood(self.dataset.args.rolling_start),
             tuple(metrics),
             notes=tuple(self.notes),
+            facts=self._token_facts(),
         )
 
 

@@ -14,10 +14,15 @@ class TokenLengths:
         self._count = count
         self.counts: dict[str, int] = dict(recorded or {})
 
+    @property
+    def known(self) -> bool:
+        """Whether tokens are counted, now or by an earlier run; else it is bytes."""
+        return self._count is not None or bool(self.counts)
+
     def __call__(self, text: str) -> int:
         """Return the number of tokens of a text."""
         content = text.encode("utf-8", "surrogatepass")
-        if self._count is None and not self.counts:
+        if not self.known:
             return len(content)
         key = blake2b(content, digest_size=8).hexdigest()
         if key not in self.counts:
