@@ -216,6 +216,17 @@ CONTEXTS = changed(
 )
 
 
+def test_an_empty_option_is_asked_by_its_letter(tree):
+    tree.write_rows(test=[r | {"choices": ["red", "", "green"]} for r in ROWS])
+    for ranking in ("ppl", "prob", "generation"):
+        assert tree.prompts(CHOICE, "Colours", ranking_type=ranking)[0] == "q0\nA. red\nB. \nC. green\nA:"
+    model = prefers("A. red", "A")
+    assert tree.scores(model, CHOICE, "Colours", ranking_type="prob") == {"Accuracy": 50.0}
+    assert tree.asked(CHOICE, "Colours", ranking_type="ppl")[0].continuations == (" A. red", " B.", " C. green")
+    with pytest.raises(DataError, match="dataset mine, row 0: option 1 is empty"):
+        tree.prompts(CHOICE, "Colours")
+
+
 def test_contexts_are_measured_with_one_target(tree):
     asked = tree.asked(CONTEXTS, "Colours", num_shots=5)
     assert asked[0].prompt.text.startswith("e0one won.\n\ne1two won.\n\n")

@@ -11,8 +11,8 @@ from kshot.core.records import AnyOption, Option
 from kshot.datasets.rendering import as_index
 
 
-def choices_of(fields: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    """Return the options of a formatted row, or its contexts."""
+def choices_of(fields: Mapping[str, Any], where: str, *, may_be_empty: bool = False) -> tuple[str, ...]:
+    """Return the options of a formatted row, or its contexts; those that are asked by their letters may be empty."""
     if has_contexts(fields):
         choices = fields["source"]
         if not str(fields.get("target") or "").strip():
@@ -27,7 +27,7 @@ def choices_of(fields: Mapping[str, Any], where: str) -> tuple[str, ...]:
         raise DataError("the list of options is empty", where=where)
     texts = tuple("" if choice is None else str(choice) for choice in choices)
     for number, text in enumerate(texts):
-        if not text.strip():
+        if not text.strip() and not may_be_empty:
             raise DataError(f"option {number} is empty", where=where)
     return texts
 

@@ -159,7 +159,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         """Make the sample of one evaluated row."""
         where = self.locate(index, row)
         fields = self.fields(row, where)
-        choices = choices_of(fields, where)
+        choices = self.choices(fields, where)
         own = self.own_reference(index)
         right = self.referenced_choices(own[0], choices, where) if own else self.right_choices(fields, choices, where)
         if right is None:
@@ -170,8 +170,12 @@ class MultipleChoiceCompiler(DatasetCompiler):
         """Make the sample of one example row."""
         where = self.locate(index, row, example=True)
         fields = self.fields(row, where)
-        choices = choices_of(fields, where)
+        choices = self.choices(fields, where)
         return Sample(f"example-{index}", fields, self.right_choices(fields, choices, where), choices)
+
+    def choices(self, fields: Mapping[str, Any], where: str) -> tuple[str, ...]:
+        """Return the options of a formatted row, or its contexts."""
+        return choices_of(fields, where)
 
     def referenced_choices(self, reference: Any, choices: Sequence[str], where: str) -> Target:
         """Return what the reference of a row means."""
