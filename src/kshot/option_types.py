@@ -181,8 +181,8 @@ class EvaluateOptions(TypedDict, total=False):
     """Text between examples (default: a blank line)."""
 
     average: Literal["macro", "weighted"] | None
-    """How subsets are averaged: each counts the same (macro), or by its number of samples (weighted) (default:
-    macro)."""
+    """How subsets are averaged: each counts the same (macro), or by its number of samples (weighted) (default: macro,
+    or the dataset's own)."""
 
     rolling: bool | None
     """Measure the target as a document by itself, in windows if it is longer than the model's."""
