@@ -91,6 +91,11 @@ def test_the_number_of_examples(tasks):
     assert prompts(CHOICE, limit=1, num_shots=0)[0].count("Question: ") == 1  # -k 0 is not "as the file says"
     assert prompts(f"{CHOICE},num_fewshot=0", limit=1)[0].count("Question: ") == 1
     assert prompts(f"{CHOICE},num_shots=3", limit=1)[0].count("Question: ") == 4
+    assert prompts(f"{CHOICE},num_shots=3", limit=1, num_fewshot=1)[0].count("Question: ") == 4  # its own goes first
+    assert prompts(f"{CHOICE},num_shots=3", limit=1, num_shots=[0, 1])[0].count("Question: ") == 4
+    assert prompts(f"{CHOICE},num_shots=0", limit=1)[0].count("Question: ") == 1  # nor is this one
+    with pytest.raises(UsageError, match="num_shots=0 and num_fewshot=1 both say how many examples it shows"):
+        prompts(f"{CHOICE},num_fewshot=1,num_shots=0")
     (tasks / "planets_choice.yaml").write_text((tasks / "planets_choice.yaml").read_text() + "num_fewshot: 0\n")
     assert prompts(CHOICE, limit=1, num_shots=2)[0].count("Question: ") == 1  # a file that says 0 keeps it
 
@@ -375,3 +380,12 @@ def test_list_shows_the_names_of_a_tree(tasks, capsys):
     done = kshot(capsys, "list", "lmeval", "--lmeval-root", "tasks")
     assert done.out.splitlines()[0].split() == ["lmeval:planets", "group", "in", "planets.yaml"]
     assert "lmeval:planets_quick    tag of 2 tasks" in done.out
+
+
+def test_a_path_that_is_not_there_is_told_with_its_name_and_the_line_of_a_run_file(tasks, capsys):
+    for path in ("tasks/nothing.yaml", "./nothing", "tasks/*.yml"):
+        done = kshot(capsys, "run", "-m", "embedded", "-d", f"lmeval:{path}")
+        assert (done.code, f"kshot: {path}: there is no such task file or folder" in done.err) == (2, True), done.err
+    Path("suite.toml").write_text('models = ["embedded"]\n[[datasets]]\nname = "lmeval:tasks/nothing.yaml"\n')
+    done = kshot(capsys, "run", "suite.toml")
+    assert done.err.startswith("kshot: suite.toml:2: tasks/nothing.yaml: there is no such task file or folder")

@@ -17,7 +17,7 @@ ROOT_HINT = (
 def root_of(given: str | Path | None) -> Path:
     """Return the folder of tasks: that of a clone, of the package, or the user's own."""
     if given is None:
-        installed = _installed()
+        installed = installed_root()
         if installed is None:
             raise UsageError("a task of lm-eval is found by its name where lm-eval's files are", hint=ROOT_HINT)
         return installed
@@ -29,7 +29,7 @@ def root_of(given: str | Path | None) -> Path:
     return next((each for each in inner if each.is_dir()), folder)
 
 
-def _installed() -> Path | None:
+def installed_root() -> Path | None:
     """Return the tasks of an installed lm_eval, which is not imported; None where there is none."""
     spec = find_spec("lm_eval")
     places = [Path(place) / "tasks" for place in spec.submodule_search_locations or ()] if spec is not None else []

@@ -99,8 +99,25 @@ class LmevalSource(Source[LmevalSettings]):
     def reads(self, settings: LmevalSettings) -> Collection[str]:
         """Return the names of the options of the run that change what it does; its own options go before them."""
         del settings  # they are the same for every task file
-        fixed = _SHOTS if all(map(_shows_no_examples, self.leaves)) else ()
-        return settings_names(LmevalSettings).difference(_NO_EFFECT, ("retriever_seeds",), self._spec.options, fixed)
+        own = self._spec.options
+        fixed = _SHOTS if any(name in own for name in _SHOTS) or all(map(_shows_no_examples, self.leaves)) else ()
+        return settings_names(LmevalSettings).difference(_NO_EFFECT, ("retriever_seeds",), own, fixed)
+
+    def check(self, settings: LmevalSettings) -> None:
+        """Refuse a name that stands for nothing, and two numbers of examples for one task."""
+        given = {name: self._spec.options[name] for name in _SHOTS if name in self._spec.options}
+        if len(set(given.values())) > 1:
+            what = " and ".join(f"{name}={number}" for name, number in given.items())
+            hint = "Leave one of them out."
+            raise UsageError(f"{what} both say how many examples it shows", where=self.text, hint=hint)
+        self._own(settings)
+        _ = self.leaves
+
+    def _own(self, settings: LmevalSettings) -> LmevalSettings:
+        """Return the settings of the run, changed by those after the name; a number of examples there is the number."""
+        own = with_options(settings, self._spec)
+        named = "num_shots" in self._spec.options and "num_fewshot" not in self._spec.options
+        return replace(own, num_fewshot=own.num_shots) if named else own
 
     def data_names(self) -> Collection[str] | None:
         """Return the names under which ``--data`` finds its tasks: their own, those of groups, and their datasets."""
@@ -111,7 +128,7 @@ class LmevalSource(Source[LmevalSettings]):
     def packages(self, settings: LmevalSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its files, rows and functions need."""
         del scored  # functions make the documents, too
-        own = with_options(settings, self._spec)
+        own = self._own(settings)
         needed = {"pyyaml": None}
         for leaf in self.leaves:
             needed |= dict.fromkeys(row_packages(leaf.config, self._given(leaf, own)))
@@ -142,7 +159,7 @@ class LmevalSource(Source[LmevalSettings]):
     ) -> Iterator[Task[Any]]:
         """Compile each task."""
         del model  # nothing depends on it
-        own = with_options(settings, self._spec)
+        own = self._own(settings)
         for leaf in self.leaves:
             task = self._task(leaf, own)
             changed = changed_files(task.facts, (facts or {}).get(task.name, {}))
@@ -155,7 +172,7 @@ class LmevalSource(Source[LmevalSettings]):
 
     def rehearsals(self, settings: LmevalSettings) -> Iterator[Task[Any]]:
         """Compile the first tasks; all of them if they are few."""
-        own = with_options(settings, self._spec)
+        own = self._own(settings)
         for leaf in self.leaves[:_MAX_REHEARSED]:
             yield self._task(leaf, own)
 
@@ -212,7 +229,7 @@ class LmevalSource(Source[LmevalSettings]):
 
     def checks(self, settings: LmevalSettings) -> Iterator[EntryCheck]:
         """Say of each task what of it would run, and what is missing."""
-        own = with_options(settings, self._spec)
+        own = self._own(settings)
         for leaf in self.leaves:
             yield check_task(
                 leaf,

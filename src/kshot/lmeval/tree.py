@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from kshot.core.errors import DataError, UsageError
 from kshot.lmeval.files import DROPPED, Body, FunctionRef, TaskConfig, read_body, task_config
 from kshot.lmeval.names_index import NamedEntry, index_tree, near_names
-from kshot.lmeval.roots import ROOT_HINT, root_around, root_of
+from kshot.lmeval.roots import ROOT_HINT, installed_root, root_around, root_of
 
 GROUP_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata")
 """The keys of a group itself; others replace those of all its tasks."""
@@ -98,12 +98,14 @@ def _all_leaves(node: Node) -> Iterator[Leaf]:
 def find(text: str, root: str | Path | None = None) -> Node:
     """Return what a user names: a file, a folder, or the name or pattern of tasks, groups and tags of a tree."""
     path, tree = _existing(text), None
-    if root is not None or path is None:
-        tree = TaskTree(root_of(root))
-        path = path or _existing(text, tree.root)
     looks_like_path = text.endswith((".yaml", ".yml")) or "/" in text or os.sep in text or text in {".", ".."}
-    if path is None and looks_like_path and not is_pattern(text):
-        raise UsageError("there is no such task file or folder", where=text)
+    if root is not None or path is None:
+        folder = root_of(root) if root is not None or not looks_like_path else installed_root()
+        tree = None if folder is None else TaskTree(folder)
+        path = path or (None if tree is None else _existing(text, tree.root))
+    if path is None and looks_like_path and not (is_pattern(text) and tree is not None):
+        hint = "Paths start from the current folder, or from that of --lmeval-root." if root is None else ""
+        raise UsageError("there is no such task file or folder", where=text, hint=hint)
     if path is None or (tree is not None and not looks_like_path and text in tree.entries):
         return (tree or TaskTree(root_of(root))).named(text)
     tree = tree or TaskTree(root_around(path))
