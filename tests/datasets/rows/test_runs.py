@@ -71,3 +71,16 @@ def test_every_number_of_examples_asks_the_same_rows(table):
         ({"num_shots": 0}, 2, 50.0),
         ({"num_shots": 1}, 2, 50.0),
     ]
+
+
+@pytest.mark.needs("aiohttp")
+def test_a_temperature_counts_where_the_server_decides(table, capsys):
+    with FakeServer(lambda call: chat("The answer is D.")) as server:
+        address = ("--base-url", f"{server.url}/v1", "--model-type", "chat", "--temperature", "0,0.5")
+        done = command(capsys, "run", "-m", "openai:x", "-d", "quiz.csv", *WORDS, *address, "--out", "run")
+    assert done.code == 0, done.err
+    assert "no effect" not in done.err
+    asked = [call.body["temperature"] for call in server.calls if "messages" in call.body]
+    assert asked.count(0.5) == 2
+    results = json.loads(Path("run/summary.json").read_text())["results"]
+    assert [row["sweep"] for row in results] == [{"temperature": 0.0}, {"temperature": 0.5}]

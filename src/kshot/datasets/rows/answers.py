@@ -101,7 +101,7 @@ class ChosenForm:
 
     def _find(self, value: Any, listed: Listed) -> int:
         if not text_of(value).strip():
-            raise DataError("the answer is empty")
+            raise DataError("the answer is empty", hint="Fill in the cell, or take the row out.")
         found = FORMS[self.name](value, listed)
         if found is None:
             raise self._names_none(value, listed)
@@ -139,13 +139,15 @@ def chosen_form(values: Sequence[Any], options: Sequence[Listed], wanted: str | 
         for each in (value if isinstance(value, (list, tuple)) else (value,))
         if text_of(each).strip()
     ]
-    found = {name: [find(value, listed) for value, listed in pairs] for name, find in FORMS.items()}
+    named = any(listed.labels for _, listed in pairs)
+    forms = {name: find for name, find in FORMS.items() if named or name != "label"}
+    found = {name: [find(value, listed) for value, listed in pairs] for name, find in forms.items()}
     missing = {name: indices.count(None) for name, indices in found.items()}
-    best = min(FORMS, key=missing.__getitem__)  # the first of those that fit equally
+    best = min(forms, key=missing.__getitem__)  # the first of those that fit equally
     if missing[best]:
-        named = any(_has_text(value, listed) for value, listed in pairs)  # of several options with the same text
-        return ChosenForm("text" if missing[best] == len(pairs) and named else best)
-    others = [name for name in FORMS if name != best and not missing[name] and found[name] != found[best]]
+        same = any(_has_text(value, listed) for value, listed in pairs)  # as several options have
+        return ChosenForm("text" if missing[best] == len(pairs) and same else best)
+    others = [name for name in forms if name != best and not missing[name] and found[name] != found[best]]
     return ChosenForm(best, tuple(_notes(best, others, column)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,6 +21,8 @@ class Listed:
 
     texts: tuple[str, ...]
     labels: tuple[str, ...] = ()
+    nested: int | None = None
+    """The index of the first option that is itself a list or an object, which no text can stand for."""
 
 
 Cut: TypeAlias = Callable[[str], "tuple[str, ...] | None"]
@@ -48,7 +50,13 @@ def from_columns(row: Mapping[str, Any], names: Sequence[str]) -> Listed:
     if len(texts) < MIN_OPTIONS:
         what = f"there {'is one option' if texts else 'are no options'}; a question needs two or more"
         raise DataError(what, where=f"column {names[len(texts)]!r}" if len(texts) < len(names) else "")
-    return Listed(tuple(texts), tuple(name.strip() for name in names[: len(texts)]))
+    return _listed([row[name] for name in names[: len(texts)]], [name.strip() for name in names[: len(texts)]])
+
+
+def _listed(values: Iterable[Any], labels: Iterable[str] = ()) -> Listed:
+    found = list(values)
+    nested = next((at for at, each in enumerate(found) if isinstance(each, (list, tuple, Mapping))), None)
+    return Listed(tuple(map(text_of, found)), tuple(labels), nested)
 
 
 # ---- one column ----
@@ -66,14 +74,14 @@ def listed_value(value: Any) -> Listed | None:
         texts, labels = value.get("text"), value.get("label")
         if isinstance(texts, (list, tuple)):
             named = labels if isinstance(labels, (list, tuple)) else ()
-            return Listed(tuple(map(text_of, texts)), tuple(map(text_of, named)))
-        return Listed(tuple(map(text_of, value.values())), tuple(map(str, value)))
+            return _listed(texts, map(text_of, named))
+        return _listed(value.values(), map(str, value))
     if not isinstance(value, (list, tuple)):
         return None
     if value and all(isinstance(each, Mapping) and "text" in each for each in value):
         labels = [text_of(each.get("label")) for each in value]
-        return Listed(tuple(text_of(each["text"]) for each in value), tuple(labels) if all(labels) else ())
-    return Listed(tuple(map(text_of, value)))
+        return _listed((each["text"] for each in value), labels if all(labels) else ())
+    return _listed(value)
 
 
 def options_in(value: Any, cut: str | None = None) -> Listed | None:

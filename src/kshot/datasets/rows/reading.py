@@ -21,6 +21,8 @@ from kshot.datasets.rows.cells import (
 from kshot.datasets.rows.columns import RowColumns
 from kshot.tables.files import LocatedRow
 
+_FILL = "Fill in the cell, or take the row out."
+
 
 @dataclass(frozen=True, slots=True)
 class RowReading:
@@ -50,13 +52,15 @@ class RowReading:
         """Return the options of a row."""
         names = self.columns.options
         if len(names) > 1:
-            return from_columns(row, names)
+            listed = from_columns(row, names)
+            _refuse_nested(listed, f"column {names[listed.nested or 0]!r}")
+            return listed
         with _naming(names[0]):
             return self._cut_options(row.get(names[0]))
 
     def _cut_options(self, value: Any) -> Listed:
         if not isinstance(value, (list, tuple, Mapping)) and not text_of(value).strip():
-            raise DataError("there are no options")
+            raise DataError("there are no options", hint=_FILL)
         listed = options_in(value, self.cut)
         if listed is None:
             others = f"in other rows, options are separated by {self.cut}" if self.cut else "options are not found"
@@ -66,7 +70,8 @@ class RowReading:
             raise DataError(f"there is {len(listed.texts)} option; a question needs two or more")
         empty = next((number for number, text in enumerate(listed.texts, 1) if not text.strip()), None)
         if empty is not None:
-            raise DataError(f"option {empty} is empty")
+            raise DataError(f"option {empty} is empty", hint=_FILL)
+        _refuse_nested(listed, "")
         if listed.labels and len(listed.labels) != len(listed.texts):
             raise DataError(f"there are {len(listed.texts)} options and {len(listed.labels)} labels")
         return listed
@@ -76,7 +81,8 @@ class RowReading:
             value = row.get(self.columns.question or "")
             text = text_of(value)
             if not text.strip():
-                raise DataError("the question is empty" if self.columns.question in row else "this row has no question")
+                what = "the question is empty" if self.columns.question in row else "this row has no question"
+                raise DataError(what, hint=_FILL)
             if isinstance(value, (list, tuple, Mapping)):
                 kind = "an object" if isinstance(value, Mapping) else "a list"
                 raise DataError(
@@ -96,8 +102,15 @@ class RowReading:
             texts = [text_of(each) for each in (value if isinstance(value, (list, tuple)) else (value,))]
             kept = [text for text in texts if text.strip()]
             if not kept or isinstance(value, Mapping):
-                raise DataError("the target is empty" if not kept else "the target is an object, not a text")
+                what = "the target is empty" if not kept else "the target is an object, not a text"
+                raise DataError(what, hint="" if kept else _FILL)
             return kept if isinstance(value, (list, tuple)) else kept[0]
+
+
+def _refuse_nested(listed: Listed, where: str) -> None:
+    if listed.nested is not None:
+        what = f"option {listed.nested + 1} is a list or an object, not a text: {listed.texts[listed.nested]:.60}"
+        raise DataError(what, where=where, hint="An option is a text or a number.")
 
 
 def place_of(row: Mapping[str, Any], number: int, table: str) -> str:

@@ -76,14 +76,21 @@ class RowsSource(DatasetSource):
         return option_text({name: value for name, value in given.items() if name not in _OF_ROWS})
 
     def _options_read(self, settings: DatasetSettings) -> frozenset[str]:
+        if self._model_decides(settings):  # and may write replies, to which other options belong
+            settings = replace(settings, ranking_type="auto")
         return DatasetSource._options_read(self, settings) | _OF_ROWS  # noqa: SLF001 - super() knows no class with slots
+
+    def _model_decides(self, settings: DatasetSettings) -> bool:
+        """Whether it depends on the model how options are ranked: the user does not say it."""
+        own = with_options(settings, self.spec)
+        return own.ranking_type is None and own.sample_num == 1 and issubclass(self.dataset, RowsWithOptions)
 
     def tasks(
         self, settings: DatasetSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Make the Task; the model decides how options are ranked, unless the user does."""
         own, facts = with_options(settings, self.spec), facts or {}
-        if own.ranking_type is None and own.sample_num == 1 and issubclass(self.dataset, RowsWithOptions):
+        if self._model_decides(settings):
             earlier = [facts.get(name, {}) for name in self._task_names]
             decided = model is not None or any(earlier)
             if not decided or ranking_that_fits(own, model, earlier) != USUAL_RANKING:
