@@ -67,6 +67,7 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
     A part with a fault is left out of the later checks, so that each fault is told once.
     """
     faults, datasets = Faults(), _once(listed(dataset))
+    _check_named(settings, faults)
     sources: list[Source[Settings]] = []
     for spec in datasets:
         with faults.collected("dataset", spec):
@@ -74,7 +75,6 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
             source.check(settings)
             sources.append(source)
     tell_apart(sources)
-    _check_named(settings, faults)
     plan = Plan(settings, sources, [], _named_helpers(settings), loggers=_made_loggers(log, faults))
     if len(sources) == len(datasets):  # else one that is missing may name a judge, or have passages to search
         with faults.collected():
@@ -168,9 +168,13 @@ def _with_judge(plan: Plan) -> Plan:
 
 
 def _check_named(settings: Settings, faults: Faults) -> None:
-    """Check the metrics and the clean-up that the user names for all datasets: each has a fault of its own."""
+    """Check the metrics, the clean-up and the retrievers that the user names for all datasets.
+
+    Each has a fault of its own, where the user names it; datasets that need it have the same.
+    """
     from kshot.cleanups import CLEANUPS, make_cleanup
     from kshot.metrics.making import METRICS, make_metric
+    from kshot.retrievers.making import retriever_packages
 
     metrics = [name for names in settings.metric or () for name in split_names(names)]
     cleanups = [settings.cleanup] if settings.cleanup is not None else []
@@ -180,6 +184,10 @@ def _check_named(settings: Settings, faults: Faults) -> None:
             with faults.collected("setting", name):
                 if all(map(is_installed, registry.packages(parse_spec(spec)))):
                     make(spec)
+    for spec in dict(settings.sweep).get("retriever", (settings.retriever,)):
+        with faults.collected("setting", "retriever"):
+            if isinstance(spec, str):
+                retriever_packages(spec)
 
 
 def _made_loggers(log: Any, faults: Faults) -> list[GuardedLogger]:

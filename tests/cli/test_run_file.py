@@ -141,6 +141,8 @@ def test_a_command_saves_itself_and_the_file_continues_its_run(folder, capsys):
         (("length = [10]", "metric = 'nothing'"), "suite.toml:24: there is no metric 'nothing'"),
         (("[gates]", "[gates]\njunit = 'x.json'"), "suite.toml:28: --junit 'x.json' does not end in .xml"),
         (("[gates]", "[gates]\nfail_if_worse = 'nothing'"), "suite.toml:28: nothing: this is not a run folder"),
+        (("length = [10]", "retriever = ['random', 'bm52']"), "suite.toml:24: there is no retriever 'bm52'"),
+        (("favourite = 1", "api_key = 'hunter22'"), "suite.toml:7: models.py:Steady,api_key=***: there is no option"),
         (('out = "runs/suite"', 'log = ["nowhere"]'), "suite.toml:2: there is no logger 'nowhere'"),
         (('name = "lookup:UR"', 'name = "lookup:XX"'), "suite.toml:20: there is no lookup task"),
     ],
@@ -215,3 +217,13 @@ def test_paths_of_the_command_line_start_where_it_was_called(folder, tmp_path, m
     assert {path.name for path in elsewhere.iterdir()} == {"mine.py", "here", "gates.xml", "again.toml"}
     assert 'folder = "../project"' in Path("again.toml").read_text()
     assert kshot(capsys, "run", "again.toml").code == 0
+
+
+def test_a_sweep_without_effect_names_its_line(folder, capsys):
+    suite = 'models = ["models.py:Steady"]\ndatasets = ["capitals.py:Cities"]\n[settings]\nseed = 1\nranking_type = ["ppl", "prob"]\n'
+    Path("sweep.toml").write_text(suite)
+    done = kshot(capsys, "run", "sweep.toml")
+    assert done.code == 2
+    assert done.err.startswith(
+        "kshot: sweep.toml:5: --ranking-type has several values (ppl, prob), and it has no effect"
+    )

@@ -193,13 +193,13 @@ def with_options(settings: OptionsT, spec: Spec | None) -> OptionsT:
 
     from kshot.core.specs import read_option
 
-    declared = _declared(type(settings), spec.options, where=spec.text)
+    declared = _declared(type(settings), spec.options, where=spec.shown)
     changed: dict[str, Any] = {}
     for name, text in spec.options.items():
         kind = declared[name].kind.__name__
         annotation = f"Sequence[{kind}]" if declared[name].several else kind
         parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
-        changed[name] = _read(name, declared[name], read_option(parameter, text, spec.text))
+        changed[name] = _read(name, declared[name], read_option(parameter, text, spec.shown))
     return replace(settings, **changed)
 
 

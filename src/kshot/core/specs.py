@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError, UsageError
 
 T = TypeVar("T")
@@ -35,6 +36,11 @@ class Spec:
     argument: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     file: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """The text as a message shows it: without what may be a key or a password."""
+        return without_secrets([self.text])[0]
 
     @property
     def option_text(self) -> str:
@@ -118,7 +124,7 @@ def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any
     except KshotError:
         raise
     except (Exception, SystemExit) as exc:  # a plug-in may raise anything
-        raise UsageError(f"it cannot be made: {type(exc).__name__}: {exc}", where=spec.text) from exc
+        raise UsageError(f"it cannot be made: {type(exc).__name__}: {exc}", where=spec.shown) from exc
 
 
 def bind_options(function: Callable[..., T], spec: Spec) -> Callable[..., T]:
@@ -134,12 +140,12 @@ def chosen_options(
     for name in spec.options:
         if name not in known:
             hint = f"It knows: {', '.join(known)}." if known else "It has none."
-            raise UsageError(f"there is no option {name!r}", where=spec.text, hint=hint)
+            raise UsageError(f"there is no option {name!r}", where=spec.shown, hint=hint)
     chosen = {name: value for name, value in defaults.items() if name in known and value is not None}
-    chosen |= {name: read_option(known[name], text, spec.text) for name, text in spec.options.items()}
+    chosen |= {name: read_option(known[name], text, spec.shown) for name, text in spec.options.items()}
     missing = [name for name, each in known.items() if each.default is each.empty and name not in chosen]
     if missing:
-        raise UsageError(f"it needs the option {missing[0]!r}", where=spec.text, hint=f"Write …,{missing[0]}=VALUE.")
+        raise UsageError(f"it needs the option {missing[0]!r}", where=spec.shown, hint=f"Write …,{missing[0]}=VALUE.")
     return chosen
 
 

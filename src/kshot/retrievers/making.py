@@ -95,9 +95,9 @@ def retriever_class(spec: Spec) -> type[Retriever]:
     """Return the class that a spec names: by its short name, by the name of the class, or in a file."""
     found, argument = (_entry(spec.name).load(), spec.argument) if spec.file is None else RETRIEVERS.load(spec)
     if argument:
-        raise UsageError(f"only options can follow its name, not {argument!r}", where=spec.text)
+        raise UsageError(f"only options can follow its name, not {argument!r}", where=spec.shown)
     if not _is_retriever(found):
-        raise UsageError("it is not a retriever class", where=spec.text, hint="Subclass kshot.Retriever.")
+        raise UsageError("it is not a retriever class", where=spec.shown, hint="Subclass kshot.Retriever.")
     kind: type[Retriever] = found
     return kind
 
@@ -167,7 +167,7 @@ def with_seed(text: str, seed: int) -> str:
 
 def _written(spec: Spec, known: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
     """Read the options that a spec holds."""
-    return {name: read_option(known[name], value, spec.text) for name, value in spec.options.items()}
+    return {name: read_option(known[name], value, spec.shown) for name, value in spec.options.items()}
 
 
 def _refuse_unknown(text: str, given: set[str], known: Mapping[str, inspect.Parameter]) -> None:

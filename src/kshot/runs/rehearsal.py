@@ -65,16 +65,23 @@ class Faults:
 
     def __init__(self) -> None:
         self._found: list[KshotError] = []
+        self._of_settings: set[str] = set()
 
     @contextmanager
     def collected(self, kind: Kind = "file", *texts: Any) -> Iterator[None]:
-        """Keep an error of this block, and go on after it. It names the place where the user wrote these texts."""
+        """Keep an error of this block, and go on after it. It names the place where the user wrote these texts.
+
+        A fault of a setting is told once, and not again for every dataset.
+        """
         try:
             yield
         except KshotError as exc:
             located(exc, kind, *(text for text in texts if isinstance(text, str)))
-            if not any(each.what == exc.what and each.where in ("", exc.where) for each in self._found):
+            same = any(each.what == exc.what and each.where in ("", exc.where) for each in self._found)
+            if not same and exc.what not in self._of_settings:
                 self._found.append(exc)
+            if kind == "setting":
+                self._of_settings.add(exc.what)
 
     def tell(self) -> None:
         """Raise the fault, if there is one, or one error that tells all of them."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from kshot.core.errors import UsageError
 from kshot.core.options import SweptValues, flag, options_from
+from kshot.core.origins import naming
 from kshot.core.protocols import Source
 from kshot.core.specs import option_text, parse_spec, split_options, split_values
 from kshot.settings import Settings
@@ -114,7 +115,6 @@ def check_sweeps(settings: Settings, sources: Sequence[Source[Settings]]) -> Non
         if not any(name in source.reads(settings) for source in sources):
             shown = ", ".join(map(value_text, values))
             labels = ", ".join(source.label for source in sources)
-            raise UsageError(
-                f"{flag(name)} has several values ({shown:.80}), and it has no effect on {labels:.200}",
-                hint="Give one value, or leave it out.",
-            )
+            what = f"{flag(name)} has several values ({shown:.80}), and it has no effect on {labels:.200}"
+            with naming("setting", name):
+                raise UsageError(what, hint="Give one value, or leave it out.")

@@ -175,7 +175,7 @@ def _plain(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
     made = as_model(construct(SEARCH_ENGINES.get(kind).load(), spec, *argument, **options), spec.text)
     if not isinstance(made, SearchEngine):
         raise UsageError(
-            "it is not a search engine", where=spec.text, hint="A search engine has name, fingerprint and over."
+            "it is not a search engine", where=spec.shown, hint="A search engine has name, fingerprint and over."
         )
     return made
 
@@ -183,7 +183,7 @@ def _plain(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
 def _fts5(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
     spec = _parsed(kind, rest)
     if spec.argument:
-        raise UsageError(f"nothing can follow its name: {spec.argument!r}", where=spec.text)
+        raise UsageError(f"nothing can follow its name: {spec.argument!r}", where=spec.shown)
     return _plain(kind, rest, options)
 
 
@@ -193,7 +193,7 @@ def _bm25(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
 
     spec = _parsed(kind, rest)
     if spec.argument not in {"", "disk"}:
-        raise UsageError(f"there is no bm25 {spec.argument!r}", where=spec.text, hint="Write bm25 or bm25:disk.")
+        raise UsageError(f"there is no bm25 {spec.argument!r}", where=spec.shown, hint="Write bm25 or bm25:disk.")
     return construct(Bm25Disk if spec.argument else Bm25, spec, **options)
 
 
