@@ -32,6 +32,12 @@ def test_the_tests_of_all_kinds_pass(folder, capsys):
         kshot(capsys, "new", "dataset", "quiz.csv", "Said", "--question", "Q", "--target", "A", "--out", "mine").code
         == 0
     )
+    for check in (["check"], ["format", "--check"]):  # by ruff's own rules and width
+        linted = subprocess.run(
+            [sys.executable, "-m", "ruff", *check, "--isolated", "--no-cache", "mine"],
+            cwd=folder, capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        assert linted.returncode == 0, linted.stdout
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "mine"],
         cwd=folder, capture_output=True, text=True, timeout=600, check=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 _METRIC = '''"""A metric of kshot."""
@@ -20,7 +21,8 @@ class NAME(Metric):
 
     def rate(self, prediction, reference):
         """Return the score of one reply; ``reference`` is the list of right texts."""
-        return 100.0 * any(self.fold(text) in self.fold(prediction) for text in reference)
+        reply = self.fold(prediction)
+        return 100.0 * any(self.fold(text) in reply for text in reference)
 '''
 
 _METRIC_TEST = '''"""Tests of FILE: pytest test_FILE"""
@@ -36,10 +38,13 @@ class Capitals(kshot.GenerationDataset):
     """Two questions."""
 
     instruction = "What is the capital of {country}?"
-    metrics = [METRIC]
+    metrics = (METRIC,)
 
     def load_raw_dataset(self, *places):
-        self.evaluation_data = [{"country": "France", "city": "Paris"}, {"country": "Italy", "city": "Rome"}]
+        self.evaluation_data = [
+            {"country": "France", "city": "Paris"},
+            {"country": "Italy", "city": "Rome"},
+        ]
 
     def format_instance(self, instance):
         return {"country": instance["country"], "target": instance["city"]}
@@ -51,7 +56,8 @@ def test_it_scores_replies():
 
 
 def test_its_option():
-    result = kshot.evaluate(lambda prompt: "paris", Capitals, metric=f"{METRIC},ignore_case=no")
+    metric = f"{METRIC},ignore_case=no"
+    result = kshot.evaluate(lambda prompt: "paris", Capitals, metric=metric)
     assert result.results[0]["value"] == 0.0
 '''
 
@@ -68,7 +74,7 @@ class NAME(Retriever):
         sizes = [len(str(row).split()) for row in self.train]
         order = sorted(range(len(sizes)), key=sizes.__getitem__)
         for number, _ in enumerate(self.test):
-            hidden = self.excluded(number)  # the row itself, if it is among the training rows
+            hidden = self.excluded(number)  # the row itself, if it is a training row
             yield [each for each in order if each not in hidden][: self.ice_num]
 '''
 
@@ -85,11 +91,14 @@ class Capitals(kshot.GenerationDataset):
     """One question, and two examples."""
 
     instruction = "What is the capital of {country}?"
-    metrics = [kshot.Em()]
+    metrics = (kshot.Em(),)
 
     def load_raw_dataset(self, *places):
         self.evaluation_data = [{"country": "France", "city": "Paris"}]
-        self.example_data = [{"country": "the United Kingdom", "city": "London"}, {"country": "Italy", "city": "Rome"}]
+        self.example_data = [
+            {"country": "the United Kingdom", "city": "London"},
+            {"country": "Italy", "city": "Rome"},
+        ]
 
     def format_instance(self, instance):
         return {"country": instance["country"], "target": instance["city"]}
@@ -119,7 +128,8 @@ class NAME:
     def serve(self, queue):
         """Answer the requests of a queue, one by one."""
         for request in queue:
-            yield request, Generated(" ".join(request.prompt.text.split()[-self.words :]))
+            words = request.prompt.text.split()
+            yield request, Generated(" ".join(words[-self.words :]))
 '''
 
 _MODEL_TEST = '''"""Tests of FILE: pytest test_FILE"""
@@ -135,7 +145,7 @@ class Echoes(kshot.GenerationDataset):
     """One question that holds its answer."""
 
     instruction = "{text}"
-    metrics = [kshot.Em()]
+    metrics = (kshot.Em(),)
 
     def load_raw_dataset(self, *places):
         self.evaluation_data = [{"text": "one two three"}]
@@ -157,7 +167,8 @@ from kshot import Found, IndexSearchEngine
 class NAME(IndexSearchEngine):
     """Finds the passages that share most words with the query."""
 
-    name = fingerprint = "SPOKEN"  # the fingerprint covers what changes the rankings, but for the corpus
+    # the fingerprint covers what changes the rankings, but for the corpus
+    name = fingerprint = "SPOKEN"
 
     def open(self, corpus, store):
         """Read the passages; ``store.built(…)`` can keep the files of an index."""
@@ -165,7 +176,10 @@ class NAME(IndexSearchEngine):
         return self
 
     def search(self, queries, k, among):
-        """Return the best passages of each query; ``among``: the positions that may be found, or None for all."""
+        """Return the best passages of each query.
+
+        ``among``: the positions that may be found, or None for all.
+        """
         return [self._best(set(query.lower().split()), k, among) for query in queries]
 
     def _best(self, words, k, among):
@@ -201,8 +215,9 @@ class NAME:
 
     def cut(self, text):
         """Return the passages of a document, in order."""
-        starts = range(0, len(text), self.characters)
-        return [part for start in starts if (part := text[start : start + self.characters].strip())]
+        size = self.characters
+        parts = [text[at : at + size].strip() for at in range(0, len(text), size)]
+        return [part for part in parts if part]
 '''
 
 _CHUNKER_TEST = '''"""Tests of FILE: pytest test_FILE"""
@@ -215,7 +230,8 @@ CHUNKER = f"{Path(__file__).with_name('FILE')}:NAME"
 
 
 def test_it_cuts_the_documents_of_a_benchmark():
-    result = kshot.evaluate("fts5", "handbook", chunker=f"{CHUNKER},characters=300", limit=3)
+    chunker = f"{CHUNKER},characters=300"
+    result = kshot.evaluate("fts5", "handbook", chunker=chunker, limit=3)
     assert result.results
     assert max(row["value"] for row in result.results if row["value"] is not None) > 0
 '''
@@ -239,6 +255,5 @@ def plugin_files(kind: str, name: str, module: str, folder: Path) -> tuple[dict[
 
 
 def _filled(text: str, words: dict[str, str]) -> str:
-    for mark, word in words.items():
-        text = text.replace(mark, word)
-    return text
+    """Put the words in the place of their marks, at once: a word may contain another mark."""
+    return re.sub("|".join(words), lambda found: words[found[0]], text)

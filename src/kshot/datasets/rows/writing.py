@@ -49,8 +49,8 @@ class WrittenTable:
         helper = f"from kshot.datasets.rows.cells import {helpers}\n" if helpers else ""
         return (
             f'"""The rows of {self.place} as a dataset of kshot.\n\n'
-            f"    kshot preview -d {self.file}:{self.name} --limit 3\n"
-            f"    kshot run -m MODEL -d {self.file}:{self.name}\n"
+            f"kshot preview -d {self.file}:{self.name} --limit 3\n"
+            f"kshot run -m MODEL -d {self.file}:{self.name}\n"
             f'"""\n\n{more}from pathlib import Path\n\nfrom kshot import {base}\n{helper}{letters}\n\n'
             f"class {self.name}({base}):\n"
             f'    """Write here what the questions are about."""\n\n{code}\n'
@@ -71,7 +71,7 @@ class WrittenTable:
         drawn = "  # examples (-k) are other rows of the same file" if evaluated == shown else ""
         yield f"example_set = {_quoted(shown)}{drawn}"
         if self.metrics or not self.has_options:
-            yield f"metrics = [{', '.join(map(_quoted, self.metrics or ('em', 'f1')))}]"
+            yield f"metrics = {_tuple(self.metrics or ('em', 'f1'))}"
         yield ""
         if not self.has_options:
             yield "def init_arguments(self):"
@@ -92,15 +92,20 @@ class WrittenTable:
     def _formatting(self) -> Iterator[str]:
         columns = self.reading.columns
         yield "def format_instance(self, instance):"
-        question = f'"question": instance[{_quoted(columns.question)}], ' if columns.question is not None else ""
+        fields = ["**instance"]
+        if columns.question is not None:
+            fields.append(f'"question": instance[{_quoted(columns.question)}]')
         if "row" in (field_names(self.instruction or "") or ()):
-            question += '"row": instance, '
-        if not self.has_options:
-            yield f'    return {{**instance, {question}"target": {self._target()}}}'
-            return
-        yield from (f"    {line}" for line in self._options())
-        yield from (f"    {line}" for line in self._right())
-        yield f'    return {{**instance, {question}"options": options, "target_idx": right}}'
+            fields.append('"row": instance')
+        if self.has_options:
+            yield from (f"    {line}" for line in self._options())
+            yield from (f"    {line}" for line in self._right())
+            fields += ['"options": options', '"target_idx": right']
+        else:
+            fields.append(f'"target": {self._target()}')
+        yield "    return {"
+        yield from (f"        {field}," for field in fields)
+        yield "    }"
 
     def _options(self) -> Iterator[str]:
         names = self.reading.columns.options
