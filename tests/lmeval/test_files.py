@@ -136,6 +136,8 @@ def test_examples_take_over_what_fewshot_config_lacks(files):
         ("task: a\nrepeats:\n", "repeats is None; it must be a whole number"),
         ("task: a\nprocess_docs: utils.docs\n", "process_docs is 'utils.docs'; it must be a !function"),
         ("task: a\nprocess_docs: !function docs\n", "task.yaml:2:15: !function docs names no module"),
+        ("task: a\nprocess_docs: !function ..docs.f\n", "task.yaml:2:15: !function ..docs.f names "),
+        ("task: a\nprocess_docs: !function ../../docs.f\n", "task.yaml:2:15: !function ../../docs.f names "),
         ("task: a\nmetric_list: [acc]\n", "task.yaml:2:1: each entry of metric_list needs the key 'metric'"),
         ("task: a\nfilter_list: [{name: x}]\n", "each entry of filter_list needs the key 'filter'"),
         ("task: a\ngeneration_kwargs: {temperature: hot}\n", "task.yaml:2:1: temperature is no number: 'hot'"),

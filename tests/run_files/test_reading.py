@@ -98,6 +98,7 @@ def test_names_may_stand_alone(written):
 
 
 WRONG = [
+    ("[gates]\nfail_under = 3\n", 2, "fail_under is 3, which names no figure. Write fail_under = { Accuracy = 40 }"),
     ('models = ["a"\n\nx = 1', 3, "this is not TOML"),
     ("[settings]\nlimit = 1\nlimit = 2\n", 3, "this is not TOML"),
     (b"\n\xff\xfe = 1", 2, "this is not UTF-8"),

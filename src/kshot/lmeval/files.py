@@ -87,6 +87,9 @@ def function_ref(text: str, folder: Path, where: str) -> FunctionRef:
         raise DataError(f"!function {text} names no module", where=where, hint=hint)
     file = _beside(folder, f"{module.replace('.', '/')}.py", where)
     here = os.path.isfile(file)  # noqa: PTH113 - pathlib raises for names that are too long
+    if not here and not all(part.isidentifier() for part in module.split(".")):
+        hint = "Write a file beside the task file, with dots for folders and without .py: !function utils.process_docs."
+        raise DataError(f"!function {text} names {file}, which is no file", where=where, hint=hint)
     return FunctionRef(file if here else None, module, name, where)
 
 

@@ -172,6 +172,9 @@ class _Reader:
 
     def _thresholds(self, path: KeyPath, value: Any) -> list[str]:
         """Return thresholds as the command line writes them; the file may have a table of metrics and numbers."""
+        if not isinstance(value, (dict, list, str)):
+            hint = 'Write fail_under = { Accuracy = 40 }, or ["Accuracy=40"].'
+            raise self._error(path, f"fail_under is {value!r:.60}, which names no figure", hint)
         texts = self._texts(path) if not isinstance(value, dict) else []
         found = {(*path, number) if isinstance(value, list) else path: text for number, text in enumerate(texts)}
         for metric, least in value.items() if isinstance(value, dict) else ():
