@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -107,6 +108,12 @@ class Daemon(Noting):
 class ParentWaits(Parent, Waits):
     pass
 
+class OpensForEver(Parent):
+    def __init__(self):
+        super().__init__()
+        note("computing", os.getpid())
+        until(lambda: False)
+
 class CannotOpen(Noting):
     def __init__(self):
         super().__init__()
@@ -177,17 +184,35 @@ def answered(run: Path) -> list[str]:
     return [json.loads(line)["asked"] for line in (run / "journal.jsonl").read_text().splitlines()]
 
 
+def asked_again(said: str) -> int:
+    """How many requests the workers had that died, by the messages."""
+    return sum(int(count.replace(",", "")) for count in re.findall(r"to ask again, one by one: ([\d,]+)", said))
+
+
 def same_files(a: Path, b: Path) -> bool:
     return all((a / name).read_bytes() == (b / name).read_bytes() for name in ("samples.jsonl", "summary.json"))
 
 
+def state_and_group(pid: int | str) -> tuple[str, int]:
+    """The state of a process and the group that it is in; what is gone is a zombie."""
+    try:
+        state, _, group, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z", 0
+    return state, int(group)
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process runs; one that is dead and whose parent has not looked is not alive."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
+    return state_and_group(pid)[0] != "Z"
+
+
+def group_alive(pid: int) -> list[int]:
+    """The processes of the group that a worker leads: those that it has started, also after it has ended."""
+    found = [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+    return [
+        each for each in found if each != os.getpid() and state_and_group(each) in {(state, pid) for state in "SRD"}
+    ]
 
 
 def wait_until(true, what: str, seconds: float = 120.0) -> None:
@@ -205,6 +230,7 @@ def pids(folder: Path) -> list[int]:
 def wait_until_gone(folder: Path) -> None:
     own = os.getpid()
     wait_until(lambda: not [pid for pid in pids(folder) if pid != own and is_alive(pid)], "a process is left")
+    wait_until(lambda: not [left for pid in pids(folder) if (left := group_alive(pid))], "a guard is left")
 
 
 def open_pipes_and_sockets() -> list[str]:

@@ -107,6 +107,8 @@ SIGNALS = {
     "SIGKILL while nothing else can run": ("Deaf", [signal.SIGKILL], -9),
     "Ctrl-C while nothing else can run": ("Deaf", [signal.SIGINT], 130),
     "SIGTERM with a process of the model": ("ParentWaits", [signal.SIGTERM], 143),
+    "SIGKILL with a process of the model": ("ParentWaits", [signal.SIGKILL], -9),
+    "SIGKILL while the models are opened": ("OpensForEver", [signal.SIGKILL], -9),
 }
 
 

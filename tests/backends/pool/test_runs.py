@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import kshot
-from tests.backends.pool.pooled import answered, is_alive, lines, pids, same_files, wait_until_gone, write
+from tests.backends.pool.pooled import answered, asked_again, is_alive, lines, pids, same_files, wait_until_gone, write
 
 SAMPLES = 60
 
@@ -67,6 +67,7 @@ def test_one_of_four_workers_is_killed(folder):
         assert plain.replace("processes=1", "processes=4") == pooled
     assert any("died and starts again: it was killed by SIGKILL" in note for note in notes)
     assert len(answered(folder / "pooled")) == len(set(answered(folder / "pooled"))) == 2 * SAMPLES
+    assert len(lines(folder / "asked")) <= 2 * SAMPLES + asked_again("\n".join(notes)), "only what the dead one had"
 
 
 def test_a_request_that_kills_its_workers_fails_alone(folder):

@@ -6,17 +6,15 @@ import os
 import pickle
 import signal
 import struct
-import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO
 
 from kshot.backends.pool.contract import Event, Placed
 from kshot.backends.pool.worker import WorkerLoop, packed_events
 
 _LENGTH = struct.Struct(">Q")
-_PR_SET_PDEATHSIG = 1
 
 
 def write_frame(stream: IO[bytes], body: bytes) -> None:
@@ -36,9 +34,10 @@ def read_frame(stream: IO[bytes]) -> bytes | None:
     return body if len(body) == length else None
 
 
-def main(parent: int) -> None:
-    """Run a worker until the process ``parent``, which started it, says so or is gone."""
-    _die_with(parent)
+def main(lifeline: int | None) -> None:
+    """Run a worker until the run says so or is gone: then the pipe ``lifeline``, if there is one, ends."""
+    if lifeline is not None:
+        _start_guard(lifeline)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
     # What a model prints must not get between the events, and what it starts must not hold the pipes open.
     events, messages = os.fdopen(os.dup(1), "wb"), os.fdopen(os.dup(0), "rb")
@@ -68,18 +67,22 @@ def _receive(stream: IO[bytes], loop: WorkerLoop) -> None:
 
 def leave() -> None:
     """End this process and all that it started, whatever it is computing: the run is gone."""
-    if hasattr(os, "killpg"):  # it leads a group of its own
-        os.killpg(os.getpid(), signal.SIGKILL)
+    if hasattr(os, "killpg"):  # a worker leads a group of its own
+        os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(1)
 
 
-def _die_with(parent: int) -> None:
-    """Have the system kill this process when its parent dies, where it can: code that never yields cannot see it."""
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
+def _start_guard(lifeline: int) -> None:
+    """Start a process that ends the whole group when the run is gone.
 
-    libc: Any = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the call
-        os._exit(1)
+    The worker itself cannot: it may never let another thread run. Nor is it enough that the system kills the worker
+    with the run, because the processes that its model has started would stay.
+    """
+    if os.fork():
+        os.close(lifeline)
+        return
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):  # the run waits for the ends of these pipes
+        os.dup2(nothing, descriptor)
+    os.read(lifeline, 1)  # nothing is ever written
+    leave()

@@ -22,7 +22,7 @@ from kshot.core.visible import one_line
 
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[2:]; from kshot.backends.pool._process_worker import main; "
-    "main(int(sys.argv[1]))"
+    "main(int(sys.argv[1]) if sys.argv[1] else None)"
 )
 _CLOSE_SECONDS = 20.0
 """How long a worker that has nothing to do may take to close its model, before it is killed."""
@@ -44,12 +44,15 @@ class Processes:
         self._workers: list[_WorkerProcess | None] = [None] * len(environments)
         self._job = b""
         self._report: Report = lambda _worker, _events: None
+        self._lifeline: tuple[int, ...] = ()
+        """Both ends of a pipe into which nothing is written: it ends with this process, and workers see that."""
 
     def start(self, job: Job, workers: int, report: Report, /) -> None:
         """Start the processes."""
         self._job, self._report = pickle.dumps(job, pickle.HIGHEST_PROTOCOL), report
         worker = 0
         try:
+            self._lifeline = os.pipe() if hasattr(os, "fork") else ()
             for worker in range(workers):
                 self._start(worker)
         except _CANNOT_START as exc:
@@ -66,7 +69,8 @@ class Processes:
 
     def _start(self, worker: int) -> None:
         self._workers[worker] = None
-        self._workers[worker] = _WorkerProcess(worker, self._environments[worker], self._job, self._report)
+        environment, lifeline = self._environments[worker], self._lifeline[:1]
+        self._workers[worker] = _WorkerProcess(worker, environment, self._job, self._report, lifeline)
 
     def send(self, worker: int, message: Message, /) -> None:
         """Send a message, from a thread: a pipe may be full."""
@@ -87,22 +91,28 @@ class Processes:
             for process in living:
                 process.kill()
             self._workers = [None] * len(self._workers)
+            for end in self._lifeline:
+                os.close(end)
+            self._lifeline = ()
 
 
 class _WorkerProcess:
     """One process, and the threads that write to it and read from it."""
 
-    def __init__(self, number: int, environment: Mapping[str, str], job: bytes, report: Report) -> None:
+    def __init__(
+        self, number: int, environment: Mapping[str, str], job: bytes, report: Report, lifeline: Sequence[int]
+    ) -> None:
         self._number, self._report = number, report
         self.outgoing: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._printed, self._killed = b"", False
         inherited = {name: value for name, value in os.environ.items() if name != "KSHOT_KILL_POINT"}
         self._process = subprocess.Popen(  # noqa: S603 - this very Python
-            [sys.executable, "-c", _BOOT, str(os.getpid()), *sys.path],
+            [sys.executable, "-c", _BOOT, "".join(map(str, lifeline)), *sys.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**inherited, **environment},
+            pass_fds=lifeline,
             start_new_session=True,  # Ctrl-C in a terminal goes to the run alone, and what a model starts ends with it
         )
         self._threads = [
