@@ -17,6 +17,7 @@ import kshot
 from kshot.core.errors import DataError, KshotError
 from tests.backends.pool.pooled import (
     answered,
+    asked_again,
     book_of_lines,
     index_files,
     is_alive,
@@ -90,6 +91,7 @@ def test_a_node_is_lost_and_another_joins(cluster, folder):
     assert said.count("died and starts again") == 2, said
     assert same_files(folder / "plain", folder / "pooled")
     assert len(answered(folder / "pooled")) == len(set(answered(folder / "pooled"))) == 120
+    assert len(lines(folder / "asked")) <= 120 + asked_again(said), "only what the dead had is asked again"
     wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left")
 
 
@@ -104,6 +106,7 @@ def test_one_of_four_actors_is_killed(cluster, folder):
     assert said.count("died and starts again") == 1, said
     assert same_files(folder / "plain", folder / "pooled")
     assert len(answered(folder / "pooled")) == len(set(answered(folder / "pooled"))) == 120
+    assert len(lines(folder / "asked")) <= 120 + asked_again(said), "only what the dead had is asked again"
     wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left")
 
 
@@ -125,6 +128,38 @@ def test_the_run_is_killed_and_its_actors_end(cluster, folder):
     wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left", 240)
 
 
+def test_the_run_is_killed_and_resumed(cluster, folder, monkeypatch):
+    ended(started("world.py:Noting", "plain"))
+    (folder / "asked").unlink()
+    pool = ("--workers", 2, "--ray", cluster.address)
+    monkeypatch.setenv("KSHOT_KILL_POINT", "journal.written 30")
+    process = started("world.py:Noting", "pooled", *pool)
+    process.communicate(timeout=300)
+    assert process.returncode == -signal.SIGKILL
+    monkeypatch.delenv("KSHOT_KILL_POINT")
+    wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "an actor is left", 240)
+    done = answered(folder / "pooled")
+    assert 30 <= len(done) < 120
+    (folder / "asked").unlink()
+    ended(started("world.py:Noting", "pooled", *pool))
+    assert not set(done) & set(lines(folder / "asked")), "what was answered is not asked again"
+    assert len(done) + len(lines(folder / "asked")) == 120
+    assert same_files(folder / "plain", folder / "pooled")
+
+
+@pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGKILL], ids=["done", "SIGTERM", "SIGKILL"])
+def test_what_a_model_has_started_ends_with_its_actor(cluster, folder, end, default_signals):
+    model = "world.py:Parent" if end is None else "world.py:ParentWaits"
+    process = started(model, "run", "--workers", 2, "--ray", cluster.address)
+    if end is not None:
+        wait_until(lambda: len(set(lines(folder / "computing"))) == 2, "no two actors compute", 240)
+        process.send_signal(end)
+    process.communicate(timeout=300)
+    assert process.returncode == {None: 0, signal.SIGTERM: 143, signal.SIGKILL: -9}[end]
+    assert len(set(pids(folder))) >= 2, "an actor and its child"
+    wait_until(lambda: not [pid for pid in pids(folder) if is_alive(pid)], "a process is left", 60)
+
+
 def test_a_worker_that_waits_for_a_gpu_says_so(cluster, folder, default_signals):
     process = started("world.py:Noting", "run", "--workers", 1, "--ray", cluster.address, "--gpus-per-worker", 1)
     said = ""
@@ -138,6 +173,22 @@ def test_a_worker_that_waits_for_a_gpu_says_so(cluster, folder, default_signals)
     _, rest = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in rest
+
+
+def test_a_worker_that_no_machine_has_room_for_says_so(cluster, folder):
+    """Two machines with a GPU each have two GPUs, and no worker that needs two finds them."""
+    machines = [cluster.add_node(num_cpus=1, num_gpus=1) for _ in range(2)]
+    process = started("world.py:Noting", "run", "--workers", 1, "--ray", cluster.address, "--gpus-per-worker", 2)
+    try:
+        said = next(line for line in process.stderr if "waits for" in line)
+        assert "waits for 1 CPU and 2 GPU; the cluster has 8 CPU (8 free), 2 GPU (2 free), but no machine has" in said
+        machines.append(cluster.add_node(num_cpus=1, num_gpus=2))
+        ended(process)
+    finally:
+        process.kill()
+        process.communicate()
+        for machine in machines:
+            cluster.remove_node(machine)
 
 
 def test_an_index_is_built_by_actors(cluster, tmp_path):

@@ -39,6 +39,8 @@ from kshot.core.visible import one_line
 
 _WAIT_SECONDS = 10.0
 """After so long without a place for a worker, the user is told what it waits for."""
+_LONG_WAITS = 6
+"""After so many of these waits, a worker is taken to find no machine, though the cluster has what it needs."""
 _RETRY_SECONDS = 0.5
 _CONNECT_SECONDS = 10.0
 _OWN_CLUSTER = {"RAY_gcs_rpc_server_reconnect_timeout_s": "5"}
@@ -208,8 +210,10 @@ class RayActors:
     def _report_life(self, worker: int, actor: Any, life: _Life) -> None:
         """Run the job in an actor, and report its events."""
         stream = actor.run.options(num_returns="streaming").remote(self._job, str(Path.cwd()), sys.path)
+        waits = 0
         while not self._ray.wait([stream], timeout=_WAIT_SECONDS)[0]:
-            if not life.told and (missing := self._missing()):
+            waits += 1
+            if not life.told and (missing := self._missing(long=waits >= _LONG_WAITS)):
                 self._report(worker, [WaitsFor(missing)])
                 life.told = True
         for item in stream:
@@ -218,14 +222,25 @@ class RayActors:
             life.raised |= any(isinstance(event, Raised) for event in events)
             self._report(worker, events)
 
-    def _missing(self) -> str:
-        """Say what a worker needs and what the cluster has; "" if it has enough, and the actor is just not up yet."""
+    def _missing(self, *, long: bool) -> str:
+        """Say what a worker needs and what the cluster has; "" if it has enough, and the actor is just not up yet.
+
+        A worker needs all of it on one machine. Ray does not say what is free on which: one that waits for ``long``
+        finds none, though the cluster has enough.
+        """
         total, free = self._ray.cluster_resources(), self._ray.available_resources()
-        if all(free.get(name, 0) >= amount for name, amount in self._needs.items()):
+        machines = [machine["Resources"] for machine in self._ray.nodes() if machine["Alive"]]
+        fits = any(self._enough(machine) for machine in machines)
+        scattered = self._enough(free)
+        if fits and scattered and not long:
             return ""
         wanted = " and ".join(f"{amount:g} {name}" for name, amount in self._needs.items())
         there = ", ".join(f"{total.get(name, 0):g} {name} ({free.get(name, 0):g} free)" for name in self._needs)
-        return f"{wanted}; the cluster has {there}"
+        but = f", but no machine has {'all of that free' if fits else 'all of that'}" if scattered else ""
+        return f"{wanted}; the cluster has {there}{but}"
+
+    def _enough(self, resources: Mapping[str, float]) -> bool:
+        return all(resources.get(name, 0) >= amount for name, amount in self._needs.items())
 
 
 @dataclass(slots=True)
