@@ -1,9 +1,12 @@
 """Every command and every Python block of README, docs and CONTRIBUTING runs."""
 
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ from tests.passages.books import small_book
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SUBMITTED = {"slurm.md", "kubernetes.md", "cloud.md"}
+"""Pages whose files are given to a cluster: tests of their own run what is in them."""
 BLOCK = re.compile(r"```(bash|python|toml)\n(.*?)```", re.DOTALL)
 RIDDLES = '{"riddle": "What has a neck and no head?", "answers": ["a dog", "a bottle"], "right": 1}\n' * 2
 DEMO = """
@@ -88,7 +93,7 @@ def local():
         )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in SUBMITTED], ids=lambda page: page.name)
 def test_every_block_runs(page, user, local, capsys):
     blocks = BLOCK.findall(local(page.read_text()))
     assert blocks, f"{page.name} shows nothing to run"
@@ -137,13 +142,74 @@ def test_pages_name_only_options_that_exist(capsys):
             assert set(re.findall(r"--[a-z][a-z-]+", line)) <= known, f"{page.name}: {line}"
 
 
+def named_block(page, file):
+    """The file of a page that has this name in a comment."""
+    blocks = re.findall(r"```\w+\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    (found,) = (block for block in blocks if re.search(rf"^# {re.escape(file)}$", block, re.MULTILINE))
+    return found
+
+
+def small(script, folder):
+    """A script of the docs, with a model and a dataset that are here, and three shards."""
+    changes = {
+        "hf:meta-llama/Llama-3.1-8B": "embedded",
+        "mmlu -k 5": f"{ROOT}/examples/planets.py:Planets",
+        "/40": "/3",
+        "/shared/": f"{folder}/",
+        "/results/": f"{folder}/",
+    }
+    for written, instead in changes.items():
+        script = script.replace(written, instead)
+    return script
+
+
+def slurm_scripts():
+    merging = re.search(r"&& (kshot merge .*)", (ROOT / "docs" / "slurm.md").read_text())
+    return named_block("slurm.md", "shards.sbatch"), merging[1], "SLURM_ARRAY_TASK_ID", 1
+
+
+def kubernetes_scripts():
+    yaml = pytest.importorskip("yaml")
+    assert yaml.safe_load(named_block("kubernetes.md", "raycluster.yaml"))["kind"] == "RayCluster"
+    scripts = []
+    for file in ("shards.yaml", "merge.yaml"):
+        job = yaml.safe_load(named_block("kubernetes.md", file))["spec"]
+        (container,) = job["template"]["spec"]["containers"]
+        assert container["command"] == ["bash", "-c"]
+        scripts += container["args"]
+    return *scripts, "JOB_COMPLETION_INDEX", 0
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="this machine has no bash")
+@pytest.mark.parametrize(
+    ("source", "merged"), [(slurm_scripts, "runs/mmlu"), (kubernetes_scripts, "all")], ids=["slurm", "kubernetes"]
+)
+def test_the_scripts_of_clusters_make_one_run_of_their_shards(source, merged, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    script, merging, number, first = source()
+    assert "/40" in script
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "kshot"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kshot "$@"\n')
+    command.chmod(0o700)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    for text, at in ((script, 0), (script, 1), (script, 2), (merging, 0)):
+        environment = {**os.environ, "PATH": path, number: str(first + at)}
+        bash = ["bash", "-c", small(text, tmp_path)]
+        done = subprocess.run(bash, env=environment, capture_output=True, text=True, check=False, timeout=600)
+        assert done.returncode == 0, done.stderr
+    plain = kshot(capsys, "run", "-m", "embedded", "-d", f"{ROOT}/examples/planets.py:Planets", "--out", "plain")
+    assert plain.code == 0, plain.err
+    for name in ("samples.jsonl", "summary.json"):
+        assert (tmp_path / merged / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+
+
 @pytest.mark.needs("ray")
 def test_ray_accepts_the_cluster_of_the_docs():
     import yaml
     from ray.autoscaler._private.util import prepare_config, validate_config
 
-    block = re.search(r"```yaml\n# cluster.yaml\n(.*?)```", (ROOT / "docs" / "ray.md").read_text(), re.DOTALL)
-    config = yaml.safe_load(block[1])
+    config = yaml.safe_load(named_block("cloud.md", "cluster.yaml"))
     validate_config(prepare_config(config))
     with pytest.raises(Exception, match="available_node_typez"):  # it is checked, and not only read
         validate_config(prepare_config({**config, "available_node_typez": {}}))
