@@ -13,6 +13,7 @@ from kshot.core.journal_lines import decoded_line, encoded_line
 from kshot.core.records import Generated
 from kshot.merging import merge
 from kshot.runs.folder import read_spec
+from kshot.runs.sessions import recorded_versions
 from tests.chaos.scenarios import DATA
 from tests.commands import kshot as command
 from tests.finished_runs import Item, Replies, Right, task
@@ -301,6 +302,13 @@ def changed_spec(folder, change):
 def test_other_models_data_code_and_versions_are_refused(three, change, said):
     changed_spec(three[1], change)
     assert said in refused(three)
+
+
+def test_a_merged_run_says_what_its_shards_used(three):
+    for folder, torch in zip(three, ("2.12", "2.13", "2.12"), strict=True):
+        changed_spec(folder, lambda spec, torch=torch: spec["sessions"][-1]["versions"].update(torch=torch))
+    merge(three, "merged")
+    assert recorded_versions(json.loads(Path("merged/spec.json").read_text()))["torch"] == "2.12, 2.13"
 
 
 def test_unfinished_shards_are_named(three):

@@ -15,6 +15,7 @@ from kshot.core.errors import RunError, UsageError
 from kshot.core.records import Generated
 from kshot.runs.folder import RunFolder
 from kshot.runs.samples_file import read_samples
+from kshot.runs.sessions import recorded_versions
 from kshot.runs.spec_file import read_spec
 from kshot.runs.watchers import SilentWatcher
 from tests.commands import CAPITALS
@@ -52,6 +53,14 @@ def test_each_start_of_a_run_is_recorded(here, capsys):
         assert (session["host"], session["platform"]) == (platform.node(), platform.platform())
         assert session["versions"]["kshot"] == kshot.__version__
         assert session["versions"]["python"] == platform.python_version()
+
+
+def test_a_session_that_only_scores_does_not_hide_what_computed_the_answers():
+    computed, scored = {"kshot": "1", "torch": "2.1"}, {"kshot": "2", "numpy": "3"}
+    spec = {"versions": scored, "sessions": [{"versions": computed}, {"versions": scored}, {}]}
+    assert recorded_versions(spec) == {"kshot": "2", "torch": "2.1", "numpy": "3"}
+    assert recorded_versions({"versions": computed}) == computed
+    assert recorded_versions({"versions": 3, "sessions": [{"versions": ["x"]}, {"versions": {"torch": 2}}, "x"]}) == {}
 
 
 def test_how_a_session_ended(tmp_path):

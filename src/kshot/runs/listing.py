@@ -26,6 +26,7 @@ from kshot.runs.progress import read_progress
 from kshot.runs.record import read_summary
 from kshot.runs.run_state import FILES, RUNNING, first_change, is_working, last_change, moment, seconds_of, state_of
 from kshot.runs.samples_file import SAMPLES
+from kshot.runs.sessions import recorded_versions
 from kshot.runs.spec_file import SPEC, read_spec
 
 USUAL_FOLDER = "runs"
@@ -151,7 +152,7 @@ def details(folder: Path, now: datetime) -> dict[str, Any]:
     return record | {
         "settings": shareable(without_defaults(identity)),
         "sessions": sessions,
-        "versions": _versions(spec),
+        "versions": recorded_versions(spec),
         "spent": spec.get("spent", {}),
         "files": _files(folder),
     }
@@ -250,13 +251,6 @@ def _cost(spec: Mapping[str, Any], summary: Mapping[str, Any] | None) -> float |
     """Return the cost in USD: of the answers behind the figures, or else of what was spent so far."""
     costs = [cost for row in (summary or {}).get("usage", ()) if (cost := finite(row.get("cost_usd"))) is not None]
     return finite(sum(costs) if costs else recorded_cost(spec.get("options", {}), spec.get("spent")))
-
-
-def _versions(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions of the last session; before there were sessions, the folder had them."""
-    found = next((each["versions"] for each in reversed(spec.get("sessions", ())) if "versions" in each), None)
-    found = spec.get("versions") if found is None else found
-    return {str(k): v for k, v in found.items() if isinstance(v, str)} if isinstance(found, Mapping) else {}
 
 
 def _files(folder: Path) -> list[dict[str, Any]]:

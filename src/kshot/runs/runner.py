@@ -17,6 +17,7 @@ from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.kill_points import reach
 from kshot.core.memo import Memo
+from kshot.core.package_versions import versions
 from kshot.core.protocols import (
     Backend,
     IndexStore,
@@ -41,7 +42,6 @@ from kshot.runs.record import RunRecord
 from kshot.runs.replies import note_on_token_logprobs
 from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.samples_file import SAMPLES
-from kshot.runs.sessions import versions
 from kshot.runs.shards import Split, size_of
 from kshot.runs.sharing import note_on_sharing
 from kshot.runs.task_files import TaskFiles

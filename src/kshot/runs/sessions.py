@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import platform
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime, timezone
-from importlib import metadata
 from typing import Any, Literal, TypeAlias
 
-from kshot import __version__
 from kshot.core.command_line import recorded_command
+from kshot.core.package_versions import versions
 
 State: TypeAlias = Literal["running", "done", "stopped", "failed", "killed"]
 """``stopped``: by a signal or a limit; ``failed``: by an error; ``killed``: it ended without a chance to say so."""
@@ -19,21 +16,8 @@ State: TypeAlias = Literal["running", "done", "stopped", "failed", "killed"]
 _MOST = 100
 """Sessions that a folder keeps: the first and the latest."""
 
-_PACKAGES = (
-    *("numpy", "torch", "transformers", "tokenizers", "onnxruntime", "vllm", "datasets", "sacrebleu", "rouge_score"),
-    *("nltk", "jinja2", "regex", "aiohttp", "sentence_transformers", "tantivy", "pyarrow"),
-)
-"""The packages that prompts, answers or figures depend on."""
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python, of kshot, and of the packages that are in use."""
-    found = {"python": platform.python_version(), "kshot": __version__}
-    for package in _PACKAGES:
-        if package in sys.modules:
-            with suppress(metadata.PackageNotFoundError):  # imported from a folder that is not installed
-                found[package] = metadata.version(package)
-    return found
+SHARD_VERSIONS = "shard_versions"
+"""Where ``spec.json`` of a merged run says what its shards used."""
 
 
 def new_session() -> dict[str, Any]:
@@ -71,3 +55,23 @@ def interrupted(spec: Mapping[str, Any]) -> str | None:
     if state == "done":
         return None
     return f"its latest session did not come to its end ({state!r:.20}), so its figures are older"
+
+
+def recorded_versions(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a run has used: of each package, the version of the last session that used it.
+
+    A session that only scores again uses no torch, and yet the answers are those of the torch before it. Those of a
+    merged run are of its shards. The first versions of kshot recorded no sessions.
+    """
+    recorded = [spec.get("versions"), *(each.get("versions") for each in _sessions(spec)), spec.get(SHARD_VERSIONS)]
+    return {
+        str(name): version
+        for found in recorded
+        if isinstance(found, Mapping)
+        for name, version in found.items()
+        if isinstance(version, str)
+    }
+
+
+def _sessions(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [each for each in spec.get("sessions", ()) if isinstance(each, Mapping)]

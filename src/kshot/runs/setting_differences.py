@@ -9,6 +9,7 @@ from typing import Any
 from kshot.core.shareable import shareable
 from kshot.runs.code import KEY as CODE
 from kshot.runs.identity import without_defaults
+from kshot.runs.sessions import recorded_versions
 from kshot.settings import Settings
 
 _FACTS = {
@@ -35,7 +36,7 @@ def setting_differences(specs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
         *_changed("fingerprint of", [_fingerprints(spec) for spec in specs]),
         *_changed("code in", [_texts(spec.get(CODE)) for spec in specs]),
         *_changed("data of", [_data(spec) for spec in specs]),
-        *_changed("version of", [_versions(spec) for spec in specs]),
+        *_changed("version of", [recorded_versions(spec) for spec in specs]),
     ]
 
 
@@ -165,12 +166,6 @@ def _data(spec: Mapping[str, Any]) -> dict[str, str]:
         for task, each in found.items()
         if isinstance(each, dict) and type(each.get("samples")) is int and isinstance(each.get("digest"), str)
     }
-
-
-def _versions(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Return the versions of the last session; the first versions of kshot recorded no sessions."""
-    sessions = spec.get("sessions", ())
-    return _texts(sessions[-1].get("versions") if sessions else None) or _texts(spec.get("versions"))
 
 
 def _texts(found: Any) -> dict[str, str]:

@@ -23,6 +23,7 @@ from kshot.runs.journal import Journal
 from kshot.runs.rehearsal import Faults
 from kshot.runs.run_state import is_working, state_of
 from kshot.runs.samples_file import sample_rows
+from kshot.runs.sessions import SHARD_VERSIONS, recorded_versions
 from kshot.runs.spec_file import read_spec
 from kshot.settings import Settings
 
@@ -242,9 +243,19 @@ def joined_spec(shards: Sequence[ShardRun]) -> dict[str, Any]:
         "tasks": _joined_tasks(shards),
         "data": dict(first.get("data", {})),
         CODE: {path: digest for each in shards for path, digest in _code(each.spec).items()},
+        SHARD_VERSIONS: _joined_versions(shards),
         "spent": _sums([each.spec.get("spent") for each in shards]),
         **({"notes": first["notes"]} if "notes" in first else {}),
     }
+
+
+def _joined_versions(shards: Sequence[ShardRun]) -> dict[str, str]:
+    """Return what the shards used; machines may differ in versions of packages."""
+    joined: dict[str, set[str]] = {}
+    for shard in shards:
+        for name, version in recorded_versions(shard.spec).items():
+            joined.setdefault(name, set()).update(version.split(", "))
+    return {name: ", ".join(sorted(several)) for name, several in joined.items()}
 
 
 def _joined_tasks(shards: Sequence[ShardRun]) -> dict[str, Any]:

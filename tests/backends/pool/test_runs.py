@@ -5,11 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
 import kshot
+from kshot.runs.sessions import recorded_versions
 from tests.backends.pool.pooled import answered, asked_again, is_alive, lines, pids, same_files, wait_until_gone, write
+from tests.commands import kshot_process
 
 SAMPLES = 60
 
@@ -50,6 +53,20 @@ def test_the_files_of_hf_are_those_of_a_plain_run(folder, tiny_llama):
     assert same_files(folder / "plain", folder / "pooled")
     specs = [json.loads((folder / out / "spec.json").read_text())["models"] for out in ("plain", "pooled")]
     assert specs[0] == specs[1]
+
+
+@pytest.mark.needs("torch", "transformers")
+@pytest.mark.parametrize("end", ["done", "killed"])
+def test_the_versions_are_those_of_the_workers(folder, tiny_llama, end):
+    """The run itself never loads torch; a process of its own shows that."""
+    environment = {**os.environ, "KSHOT_KILL_POINT": "journal.written 1" if end == "killed" else ""}
+    arguments = ("run", "-m", f"hf:{tiny_llama}", "-d", "capitals.py:Capitals", "--dataset-path", "6", "--out", "run")
+    found = kshot_process(*arguments, "--workers", "2", cwd=folder, env=environment)
+    assert found.code == (0 if end == "done" else -signal.SIGKILL), found.err
+    versions = recorded_versions(json.loads((folder / "run" / "spec.json").read_text()))
+    assert {name: versions.get(name) for name in ("torch", "transformers")} == {
+        name: metadata.version(name) for name in ("torch", "transformers")
+    }
 
 
 def test_one_of_four_workers_is_killed(folder):

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any
 
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
-from kshot.backends.pool.model_job import ModelFacts, summed
+from kshot.backends.pool.model_job import VERSIONS, ModelFacts, summed
+from kshot.core.package_versions import note_versions
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Loglik, Request, Response, Search
 
@@ -28,6 +29,7 @@ class PooledModel:
         """Wait until a worker has opened the model."""
         self._dispatcher = dispatcher
         self._facts: ModelFacts = dispatcher.facts()
+        note_versions(dispatcher.call(VERSIONS))
 
     @property
     def name(self) -> str:
@@ -66,6 +68,8 @@ class PooledModel:
 
     def close(self) -> None:
         """End the workers."""
+        for report in self._dispatcher.reports():
+            note_versions(report.versions)
         self._dispatcher.close()
 
     def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response] | None]:

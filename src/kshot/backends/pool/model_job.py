@@ -11,12 +11,15 @@ from kshot.backends.making import open_model
 from kshot.backends.pool.contract import WorkQueue
 from kshot.backends.pool.travelling import PackedObject, TravellingFiles
 from kshot.core.errors import UsageError
+from kshot.core.package_versions import versions
 from kshot.core.protocols import LanguageModel, Model
 from kshot.core.records import Request, Response
 from kshot.core.specs import split_options
 from kshot.core.tickets import with_ticket
 from kshot.core.validation import responses_of
 
+VERSIONS = "versions"
+"""The call that returns the versions of the packages that a worker uses."""
 _BACKGROUND_SECONDS = 0.5
 """How long a worker waits for a model that works in the background before it asks again."""
 
@@ -37,10 +40,12 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """What a model says of its work: the tokens of all requests, those that it has read, and its notes."""
+    """What a model says of its work: the tokens of all requests and those that it has read, and notes."""
 
     tokens: tuple[int, int] | None
     notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    """Of the packages that its process uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +133,16 @@ class OpenModel:
                 yield pair[0].ticket, pair[1]
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Ask an ability."""
+        """Ask an ability, or for ``VERSIONS``."""
+        if name == VERSIONS:
+            return versions()
         function: Callable[..., Any] = getattr(self._model.abilities, name)
         return function(*arguments)
 
     def report(self) -> ModelReport:
-        """Return the tokens that were read, and notes."""
+        """Return the tokens that were read, notes, and versions."""
         count = self._model.abilities.tokens_read
-        return ModelReport(None if count is None else count(), tuple(self._model.notes))
+        return ModelReport(None if count is None else count(), tuple(self._model.notes), versions())
 
     def close(self) -> None:
         """Close the model."""

@@ -11,6 +11,7 @@ from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.tables import Column, TableRow, data_table
 from kshot.report.setting_table import setting_name, setting_text
+from kshot.runs.sessions import recorded_versions
 from kshot.runs.setting_differences import setting_differences, shared_settings, unchanging_settings
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def _others(specs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _versions(runs: Sequence[PageRun], specs: Sequence[Mapping[str, Any]]) -> Markup:
-    """Return the versions of Python, kshot and packages in the latest session of each run."""
-    found = [_versions_of(spec) for spec in specs]
+    """Return the versions of Python, kshot and packages that each run has used."""
+    found = [recorded_versions(spec) for spec in specs]
     names = list(dict.fromkeys(name for each in found for name in each))
     if not names:
         return Markup("")
@@ -77,9 +78,3 @@ def _versions(runs: Sequence[PageRun], specs: Sequence[Mapping[str, Any]]) -> Ma
     rows = [TableRow([name, *(each.get(name, "–") for each in found)]) for name in names]
     listed = ", ".join(f"{name} {found[0][name]}" for name in list(found[0])[:3]) if len(runs) == 1 else ""
     return folded(f"Versions{f': {listed}, …' if listed else ''}", data_table(columns, rows, name="Versions"))
-
-
-def _versions_of(spec: Mapping[str, Any]) -> dict[str, str]:
-    sessions = [each for each in spec.get("sessions", ()) if isinstance(each.get("versions"), dict)]
-    found = sessions[-1]["versions"] if sessions else spec.get("versions")
-    return {name: each for name, each in found.items() if isinstance(each, str)} if isinstance(found, dict) else {}
