@@ -9,6 +9,7 @@ import pytest
 
 import kshot
 from kshot.backends.pool import devices, processes
+from kshot.backends.pool.opening import open_pool
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.watcher import Watcher
 from kshot.settings import settings_from
@@ -160,6 +161,13 @@ def test_each_worker_sees_gpus_of_its_own():
     assert seen(4, ["0", "1"], 1) == ["0", "1", "0", "1"], "more workers than GPUs share them"
     with pytest.raises(UsageError, match="each worker needs 3 GPUs, and this machine has 2"):
         devices.environments(1, ["0", "1"], 3, deterministic=False)
+
+
+def test_gpus_for_workers_whose_model_takes_none_are_refused(monkeypatch):
+    monkeypatch.setattr(devices, "visible_gpus", lambda: ["0", "1"])
+    for model in ("embedded", "hf:model,device=cuda:1"):
+        with pytest.raises(UsageError, match="each worker needs 1 GPU, and the model would not use them"):
+            open_pool(model, {}, settings_from({"workers": 2, "gpus_per_worker": 1}), print)
 
 
 def test_without_gpus_the_cores_are_divided(monkeypatch):

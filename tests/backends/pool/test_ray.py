@@ -281,3 +281,24 @@ def test_files_travel_to_other_machines(tmp_path, monkeypatch):
     monkeypatch.setenv("KSHOT_CACHE", str(shut))
     with pytest.raises(DataError, match=r"the cache cannot be written: .*Set KSHOT_CACHE"):
         job.open()
+
+
+def test_a_device_map_travels_to_other_machines(tmp_path, monkeypatch):
+    from kshot.backends.pool.travelling import TravellingFiles
+
+    (here := tmp_path / "here").mkdir()
+    monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "elsewhere"))
+    monkeypatch.chdir(here)
+    Path("map.json").write_text('{"": "cpu"}')
+    Path("auto").write_text("a file that is not meant")
+    for spec, options in (("hf:model", {"device_map": "map.json"}), ("hf:model,device_map=map.json", {})):
+        files = TravellingFiles.of(spec, options)
+        assert files.placed(spec, options) == (spec, options), "it is here"
+        Path("map.json").rename("away")
+        placed, changed = files.placed(spec, options)
+        found = changed.get("device_map") or placed.partition("device_map=")[2]
+        assert Path(found).read_text() == '{"": "cpu"}'
+        Path("away").rename("map.json")
+    for given in ("auto", {"": 0}):
+        assert TravellingFiles.of("hf:model", {"device_map": given}) == TravellingFiles()
+        assert TravellingFiles().placed("hf:model", {"device_map": given}) == ("hf:model", {"device_map": given})

@@ -97,7 +97,8 @@ def _here(settings: PoolSettings, *, on_gpus: bool, deterministic: bool, at_most
     gpus = devices.visible_gpus() if on_gpus else []
     each = min(1, len(gpus)) if settings.gpus_per_worker is None else settings.gpus_per_worker
     if each > len(gpus):
-        what = f"each worker needs {each} GPUs, and this machine has {len(gpus)}"
+        needs = f"each worker needs {each} {'GPU' if each == 1 else 'GPUs'}"
+        what = f"{needs}, and this machine has {len(gpus)}" if on_gpus else f"{needs}, and the model would not use them"
         raise UsageError(what, where="--gpus-per-worker", hint="Give a smaller number, or more machines by --ray.")
     count = devices.worker_count(settings.workers or "auto", len(gpus), each, devices.cores())
     count = count if at_most is None else min(count, at_most)

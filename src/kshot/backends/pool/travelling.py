@@ -20,8 +20,8 @@ from kshot.core.specs import option_text, parse_spec, split_options
 
 _MAX_BYTES = 16 << 20
 """Plug-ins are text: more than this beside one is not sent."""
-_FILE_OPTION = "chat_template"
-"""The option of language models that names a file."""
+_FILE_OPTIONS = {"chat_template": "", "device_map": ".json"}
+"""The options of language models that may name a file, and how its name ends; a device map may be a word, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class TravellingFiles:
     def of(cls, spec: str, options: Mapping[str, Any]) -> TravellingFiles:
         """Read the files that a spec and its options name."""
         found = parse_spec(spec)
-        template = found.options.get(_FILE_OPTION) or options.get(_FILE_OPTION)
-        given = [file for file in (found.file, None if template is None else Path(template)) if file is not None]
+        chosen = (_file(name, found.options.get(name) or options.get(name)) for name in _FILE_OPTIONS)
+        given = [file for file in (found.file, *chosen) if file is not None]
         named = {str(file): file.name for file in given if file.is_file()}
         beside = [] if found.file is None else sorted(found.file.resolve().parent.glob("*.py"))
         contents = {file.name: file.read_bytes() for file in (*beside, *given) if file.is_file()}
@@ -57,8 +57,9 @@ class TravellingFiles:
             argument = f":{found.argument}" if found.argument else ""
             head = f"{self._place(found.file)}{argument}"
         for chosen in (given, changed):
-            if chosen.get(_FILE_OPTION):
-                chosen[_FILE_OPTION] = str(self._place(Path(chosen[_FILE_OPTION])))
+            for name in _FILE_OPTIONS:
+                if (file := _file(name, chosen.get(name))) is not None:
+                    chosen[name] = str(self._place(file))
         return head + option_text(given), changed
 
     def _place(self, path: Path) -> Path:
@@ -76,6 +77,12 @@ class TravellingFiles:
         except OSError as exc:
             raise DataError(f"the cache cannot be written: {exc}", where=str(folder), hint="Set KSHOT_CACHE.") from exc
         return folder / path.name
+
+
+def _file(option: str, value: Any) -> Path | None:
+    """Return the file that the value of an option names, if it is one."""
+    named = isinstance(value, (str, Path)) and str(value) and str(value).endswith(_FILE_OPTIONS[option])
+    return Path(value) if named else None
 
 
 def _write_whole(file: Path, body: bytes) -> None:
