@@ -18,7 +18,9 @@ from tests.fake_server import FakeServer, chat, echo
 from tests.passages.books import small_book
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LIST = ROOT / "docs" / "README.md"
+"""Where readers find the other pages; it has no commands."""
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").glob("*.md")} - {LIST})]
 SUBMITTED = {"slurm.md", "kubernetes.md", "cloud.md"}
 """Pages whose files are given to a cluster: tests of their own run what is in them."""
 BLOCK = re.compile(r"```(bash|python|toml)\n(.*?)```", re.DOTALL)
@@ -223,3 +225,8 @@ def test_the_readme_lists_every_extra():
     }
     table = (ROOT / "README.md").read_text().partition("| extra | what it adds |")[2].partition("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == extras
+
+
+def test_every_page_is_in_the_list_of_pages():
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", LIST.read_text()))
+    assert listed == {page.name for page in PAGES if page.parent == LIST.parent}
