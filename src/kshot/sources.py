@@ -118,7 +118,7 @@ def _refuse_dataset_file(spec: str) -> None:
     try:
         tree = ast.parse(Path(spec).expanduser().read_bytes())
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return  # whoever reads the config says what is wrong with it
+        return  # the reader of configs says what is wrong with it
     relative = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.level]
     bases = {alias.asname or alias.name for node in relative for alias in node.names}
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
