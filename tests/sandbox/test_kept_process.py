@@ -1,8 +1,13 @@
 """A confined process that is kept for many requests."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from kshot.configs import math_process
+from kshot.configs.cleanup_process import CleanupProcess
 from kshot.configs.math_process import MathProcess
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed
@@ -27,8 +32,6 @@ def test_a_worker_that_needs_to_be_confined_refuses_a_system_that_cannot(without
 
 
 def test_clean_ups_of_kshot_run_without_layers_but_not_those_of_other_packages(without_layers):
-    from kshot.configs.cleanup_process import CleanupProcess
-
     pytest.importorskip("latex2sympy2_extended")
     process = CleanupProcess()
     assert process.call("match_answer_pattern", "x1", {"answer_pattern": "x(.)"}) == "1"
@@ -49,3 +52,45 @@ def test_a_formula_that_takes_too_long_is_a_failed_sample_and_the_next_one_is_co
     monkeypatch.undo()
     assert not process.same(r"\boxed{3}", ("$2$",))
     process.close()
+
+
+FORKED = """
+import multiprocessing, os
+from kshot.configs.cleanup_process import CleanupProcess
+
+process = CleanupProcess()
+call = lambda text: process.call("match_answer_pattern", text, {"answer_pattern": "x(.)"})
+assert call("x1") == "1"
+own = process._process
+
+
+def child(answers):
+    assert not own.alive
+    answers.put([call("x2"), call("x3")])
+    process.close()
+
+
+context = multiprocessing.get_context("fork")
+answers = context.Queue()
+forked = [context.Process(target=child, args=(answers,)) for _ in range(2)]
+for each in forked:
+    each.start()
+assert [answers.get(timeout=60) for _ in forked] == [["2", "3"]] * 2
+for each in forked:
+    each.join()
+if os.fork() == 0:
+    raise SystemExit  # what ends with a forked process does not end the one of its parent
+os.wait()
+assert own.alive
+assert call("x4") == "4"
+assert process._process is own
+process.close()
+print("done")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_starts_workers_of_its_own_and_leaves_those_of_its_parent():
+    """In a process of its own: one with as many threads as that of the tests should not be forked."""
+    ran = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=300, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")

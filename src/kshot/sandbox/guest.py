@@ -113,6 +113,8 @@ class Guest:
         """Return what an action of the adapter returns; ``seconds``: how long it may take, if less than any may."""
         limit = min(seconds or self._call_seconds, self._call_seconds)
         with self._lock:
+            if self._process is None or not self._process.alive:
+                self.close()
             process = self._process = self._process or self._started()
             try:
                 answer = process.ask({"action": action, **encoded(given, tuples=self._tuples)}, limit)

@@ -32,9 +32,11 @@ class KeptProcess:
     def ask(self, request: Mapping[str, Any]) -> Any:
         """Return the result of a request, or raise ``RequestFailed`` or ``NoAnswer``."""
         with self._lock:
-            process = self._process = self._process or self._start()
+            if self._process is None or not self._process.alive:
+                self._end()
+                self._process = self._start()
             try:
-                return process.ask(request, WALL_SECONDS)
+                return self._process.ask(request, WALL_SECONDS)
             except NoAnswer:
                 self._end()
                 raise

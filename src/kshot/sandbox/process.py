@@ -94,7 +94,8 @@ class ConfinedProcess:
         except BaseException:
             own.remove()
             raise
-        self._finalizer = weakref.finalize(self, _end, self._process, own)
+        self._starter_pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _end, self._process, own, self._starter_pid)
         self.stdin = self._process.stdin
         assert isinstance(self._process.stdout, BufferedReader)  # noqa: S101 - for the type checker: it is a pipe
         self.stdout = self._process.stdout
@@ -110,8 +111,8 @@ class ConfinedProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
-        return self._process.poll() is None
+        """Whether it still runs, and for this process: what a forked one has of it belongs to its parent."""
+        return os.getpid() == self._starter_pid and self._process.poll() is None
 
     def ending(self) -> str:
         """Say how it ended, for a message: with which exit code, or by which signal."""
@@ -161,6 +162,10 @@ def _starter() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="kshot-start")
 
 
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_starter.cache_clear)  # the thread stayed in the parent
+
+
 @cache
 def _compile_modules(packages: tuple[str, ...]) -> None:
     """Have the modules that run inside compiled: a confined process writes none, and would start slowly."""
@@ -195,7 +200,9 @@ def _remove_leftovers(root: Path, prefix: str) -> None:
     remove_leftovers(root, f"{prefix}*")
 
 
-def _end(process: subprocess.Popen[bytes], folder: WorkFolder) -> None:
+def _end(process: subprocess.Popen[bytes], folder: WorkFolder, starter_pid: int) -> None:
+    if os.getpid() != starter_pid:  # a fork of the one that started it, which may still need it
+        return
     if process.returncode is None:  # else its number may belong to another process by now
         try:
             if hasattr(os, "killpg"):  # not on Windows
