@@ -1,6 +1,7 @@
 """Dataset files of LLMBox, unchanged: the original's prompts and references, and a score on the same rows."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,27 @@ def test_programs_that_are_right_pass(tree):
 
     result = kshot.evaluate(Solving(), asked_for(tree, each), **options(tree, each, 0, None))
     assert [row["value"] for row in result.results] == [100.0]
+
+
+class Programming(Knowing):
+    """A model that writes programs: a right one, one that ends itself, and one that is none."""
+
+    def serve(self, queue):
+        for request in queue:
+            number = int(request.prompt.text.split("Question: te")[1][0])
+            yield request, Generated(PROGRAMS[number])
+
+
+PROGRAMS = [
+    "```python\ndef solution():\n    coins = 10 ** 3\n    return coins / 1\n```",
+    "import os\nos.kill(os.getpid(), 9)",
+    "He has 1,002.",
+]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="programs are confined on Linux alone")
+def test_programs_of_gsm8k_run_in_the_sandbox(tree):
+    each = FILES["gsm8k"]
+    result = kshot.evaluate(Programming(), asked_for(tree, each), cot="pal", **options(tree, each, 1, None))
+    assert [sample["answer"] for sample in result.samples] == ["1000", "", ""]
+    assert result.results[0]["value"] == pytest.approx(100 / 3)

@@ -12,6 +12,7 @@ import sys
 from kshot.sandbox._operators import add_operators
 from kshot.sandbox._peer import Peer, exception_base
 from kshot.sandbox._tests_code import ALIASES, TestsCode
+from kshot.sandbox._wire import Encoder
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -44,6 +45,18 @@ class JudgeEnd(Peer):
         sys.modules["tests"] = module
         exec(code.code, namespace)  # noqa: S102 - running them is the purpose
         self.ask("name", "__name__")  # a program that has ended by now has failed
+
+    def value(self, expression: str) -> dict[str, Any]:
+        """Return the value of an expression after the program, as a message: plain data, and texts of all else.
+
+        What the program or the expression raises is told in its place, under its built-in class.
+        """
+        try:
+            self.ask("load")
+            encoder = Encoder(lambda other: ["x", str(other)])
+            return {"value": encoder.value(self.ask("value", expression)), "table": encoder.table()}
+        except Exception as error:  # noqa: BLE001 - a program may raise anything
+            return {"raised": [exception_base(type(error)), str(error)]}
 
     def ask(self, action: str, *values: Any) -> Any:
         """Have the program do something. A call that raises ``StopIteration`` would end a ``map`` of the tests."""

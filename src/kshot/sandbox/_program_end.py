@@ -90,6 +90,10 @@ class ProgramEnd(Peer):
         exec(code, vars(self._module))  # noqa: S102 - running it is the purpose
         return [name for name in list(vars(self._module)) if isinstance(name, str)]
 
+    def do_value(self, expression: str) -> Any:
+        """Return the value of an expression, in which the names are the program's."""
+        return eval(expression, vars(self._module))  # noqa: S307 - running it is the purpose
+
     def do_name(self, name: str) -> Any:
         """Return what a name of the program stands for now."""
         return vars(self._module)[name]

@@ -16,10 +16,11 @@ from kshot.sandbox._judge_end import JudgeEnd
 from kshot.sandbox._peer import Ended
 from kshot.sandbox._program_end import ProgramEnd
 from kshot.sandbox._tests_code import BrokenTests
-from kshot.sandbox._wire import write_frame
+from kshot.sandbox._wire import MAX_REPORT_BYTES, write_frame
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 _MAX_REASON_LETTERS = 300
@@ -41,10 +42,11 @@ def main() -> NoReturn:
     del job["program"]
     _keep_open(source, channel, from_program, to_program)
     apart = enter_child(job, seconds=job["seconds"], report=lambda *told: _report(channel, *told))
-    proof, tests = json.loads(json.loads(_read(source)))
+    proof, tests, expression = json.loads(json.loads(_read(source)))
     _keep_open(channel, from_program, to_program)
     judge = JudgeEnd(from_program, to_program)
-    _judge(_confined_in(job, "tests"), tests, judge, (channel, proof), apart=apart)
+    asked = (lambda: judge.run(tests)) if expression is None else (lambda: judge.value(expression))
+    _judge(_confined_in(job, "tests"), asked, (channel, proof), apart=apart)
 
 
 def _serve_program(job: dict[str, Any], reader: int, writer: int) -> NoReturn:
@@ -66,8 +68,8 @@ def _serve_program(job: dict[str, Any], reader: int, writer: int) -> NoReturn:
         os._exit(1)
 
 
-def _judge(job: dict[str, Any], tests: str, judge: JudgeEnd, verdict: tuple[int, str], *, apart: bool) -> NoReturn:
-    """Run the tests in this process, confined, and report whether they passed.
+def _judge(job: dict[str, Any], asked: Callable[[], Any], verdict: tuple[int, str], *, apart: bool) -> NoReturn:
+    """Run the tests in this process, confined, and report whether they passed, or ask for a value and report that.
 
     ``verdict`` is where to write it, and the proof that a pass is the judge's: a secret that kshot makes for each run.
     """
@@ -79,8 +81,7 @@ def _judge(job: dict[str, Any], tests: str, judge: JudgeEnd, verdict: tuple[int,
             os._exit(1)
         sys.argv[:] = ["tests.py"]
         sys.path[:] = [folder for folder in sys.path if folder]
-        judge.run(tests)
-        _report(channel, "passed", proof)
+        _report(channel, "passed", proof, asked())
         os._exit(0)
     except BrokenTests as error:
         _report(channel, "broken", str(error))
@@ -98,9 +99,12 @@ def _judge(job: dict[str, Any], tests: str, judge: JudgeEnd, verdict: tuple[int,
         os._exit(1)
 
 
-def _report(channel: int, verdict: str, reason: str) -> None:
+def _report(channel: int, verdict: str, reason: str, value: Any = None) -> None:
     """Write the verdict, a line of JSON. No process that runs the program has this descriptor."""
-    os.write(channel, json.dumps([verdict, reason[:_MAX_REASON_LETTERS]]).encode("ascii") + b"\n")
+    line = json.dumps([verdict, reason[:_MAX_REASON_LETTERS], value]).encode("ascii") + b"\n"
+    if len(line) > MAX_REPORT_BYTES:
+        raise ValueError(f"the value takes more than {MAX_REPORT_BYTES >> 10} KB")
+    os.write(channel, line)
 
 
 def _described(error: BaseException) -> str:

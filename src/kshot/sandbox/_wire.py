@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_FRAME_BYTES = 64 << 20
+MAX_REPORT_BYTES = 1 << 16
+"""What the judge reports to kshot has at most so many bytes."""
 _SIZE = struct.Struct(">Q")
 _SMALL = 1 << 53
 _PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice)

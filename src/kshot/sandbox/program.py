@@ -1,4 +1,4 @@
-"""Run a program that is not trusted against tests, in processes that can do no harm.
+"""Run a program that is not trusted, against tests or for a value, in processes that can do no harm.
 
 The program runs in one process, the tests in another. The tests call the program's functions over a pipe, with plain
 data: the program never has the tests, what they expect, or a way to write the verdict. Several layers confine both:
@@ -16,6 +16,7 @@ seccomp must be there, and Landlock or namespaces; else nothing runs, unless the
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 import secrets
@@ -26,9 +27,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from io import BufferedReader
-from typing import Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
-from kshot.core.errors import DataError, UsageError
+from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.sandbox._wire import MAX_REPORT_BYTES, Decoder, Garbled
 from kshot.sandbox.bubblewrap import bubblewrap
 from kshot.sandbox.process import ConfinedProcess
 from kshot.sandbox.profiles import LAYERS, PROGRAM
@@ -36,7 +38,6 @@ from kshot.sandbox.profiles import LAYERS, PROGRAM
 MEMORY_MB = PROGRAM.limits.memory_mb
 UNSAFE_NOTE = "--unsafe-programs: programs that a model wrote may have run without protection by the kernel"
 _WORKER = "kshot.sandbox._program_worker"
-_MAX_REPORT_BYTES = 65536
 _GRACE_SECONDS = 5.0
 """What starting and cleaning up may take beyond the time limit."""
 _UNSAFE: ContextVar[bool | None] = ContextVar("unsafe_programs", default=None)
@@ -69,34 +70,96 @@ def run(
 
     ``unsafe``: run it also where the system lacks the layers that a stranger's code calls for.
     """
+    how: dict[str, Any] = {"timeout": timeout, "memory_mb": memory_mb, "layers": layers, "unsafe": unsafe}
+    verdict, reason, _ = _judged(program, tests, None, **how)
+    if verdict == "passed":
+        return ProgramOutcome(passed=True, reason="")
+    failures: dict[str, FailureKind] = {"wrong": "wrong", "timeout": "timeout"}
+    return ProgramOutcome(passed=False, reason=reason, failure=failures.get(verdict, "failed"))
+
+
+def value_of(
+    program: str,
+    expression: str,
+    timeout: float = 10.0,
+    memory_mb: int = MEMORY_MB,
+    *,
+    layers: Sequence[str] = LAYERS,
+    unsafe: bool = False,
+) -> Any:
+    """Return the value that an expression has after a Python program: plain data, and the texts of other objects.
+
+    It raises what the two raise, under its built-in class, ``TimeoutError`` where they take too long, and
+    ``RuntimeError`` where there is no value for another reason.
+    """
+    how: dict[str, Any] = {"timeout": timeout, "memory_mb": memory_mb, "layers": layers, "unsafe": unsafe}
+    verdict, reason, told = _judged(program, "", expression, **how)
+    if verdict == "timeout":
+        raise TimeoutError(reason)
+    if verdict != "passed":
+        raise RuntimeError(reason)
+    if "raised" in told:
+        raise _raised(*told["raised"])
+    try:
+        return Decoder(told["table"], _unknown).value(told["value"])
+    except Garbled as error:
+        raise RuntimeError(f"the program gave {error}") from None
+
+
+def _judged(
+    program: str,
+    tests: str,
+    expression: str | None,
+    *,
+    timeout: float,
+    memory_mb: int,
+    layers: Sequence[str],
+    unsafe: bool,
+) -> tuple[str, str, dict[str, Any]]:
+    """Run a program with tests, or for the value of an expression; return the verdict, why, and the value's message."""
     wrapper = bubblewrap() if "namespaces" in layers else None
     if wrapper is not None:
         layers = [layer for layer in layers if layer != "namespaces"]  # it has made them
     job = {"program": program, "seconds": timeout, "unsafe": unsafe, "in_bubblewrap": wrapper is not None}
     limits = replace(PROGRAM.limits, memory_mb=memory_mb, cpu_seconds=math.ceil(timeout) + 1)
     proof = secrets.token_hex(16)
-    process = ConfinedProcess(
-        *(PROGRAM, _WORKER, job),
-        layers=layers,
-        limits=limits,
-        held_back=json.dumps([proof, tests]),
-        command_before=wrapper,
-    )
+    try:
+        process = ConfinedProcess(
+            *(PROGRAM, _WORKER, job),
+            layers=layers,
+            limits=limits,
+            held_back=json.dumps([proof, tests, expression]),
+            command_before=wrapper,
+        )
+    except TimeoutError:  # an alarm of the caller's
+        raise
+    except OSError as error:
+        raise _no_process(error) from error
     try:
         report = _report_of(process, timeout + _GRACE_SECONDS)
     finally:
         process.end()
-    verdict, reason = _verdict_in(report)
+    verdict, reason, told = _verdict_in(report)
     if verdict == "lacking":
         raise _refusal(reason)
     if verdict == "broken":
         raise DataError(f"the tests of a program are not Python code: {reason}", hint="Correct the dataset's tests.")
-    if verdict == "passed":
-        if secrets.compare_digest(reason.encode(), proof.encode()):
-            return ProgramOutcome(passed=True, reason="")
-        verdict, reason = "failed", _ENDED  # something wrote it in the judge's place
-    failures: dict[str, FailureKind] = {"wrong": "wrong", "timeout": "timeout"}
-    return ProgramOutcome(passed=False, reason=reason, failure=failures.get(verdict, "failed"))
+    if verdict == "passed" and not secrets.compare_digest(reason.encode(), proof.encode()):
+        return "failed", _ENDED, {}  # something wrote it in the judge's place
+    return verdict, reason, told
+
+
+def _raised(name: str, text: str) -> Exception:
+    """Return what a program raised: an exception of Python's own class of this name."""
+    try:
+        error: object = getattr(builtins, name)(text)
+    except TypeError:  # a class that wants other arguments
+        error = None
+    return error if isinstance(error, Exception) else RuntimeError(f"{name}: {text}")
+
+
+def _unknown(entry: object) -> NoReturn:
+    raise Garbled(f"the entry {entry!r:.20}")
 
 
 @contextmanager
@@ -147,13 +210,20 @@ def _refusal(lacking: str) -> UsageError:
     )
 
 
-def _verdict_in(report: bytes) -> tuple[str, str]:
+def _no_process(error: OSError) -> KshotError:
+    return KshotError(
+        f"a process for a program cannot be started: {error}",
+        hint="Free what is short (memory, processes, the temporary folder). The same command goes on.",
+    )
+
+
+def _verdict_in(report: bytes) -> tuple[str, str, dict[str, Any]]:
     """Return the first verdict: the judge's, or that of the process which waits for it."""
     try:
-        verdict, reason = json.loads(report.split(b"\n")[0])
-        return str(verdict), reason.encode("utf-8", "replace").decode().strip()
-    except (ValueError, TypeError, AttributeError):  # two texts are expected
-        return "failed", _ENDED
+        verdict, reason, told = json.loads(report.split(b"\n")[0])
+        return str(verdict), reason.encode("utf-8", "replace").decode().strip(), told or {}
+    except (ValueError, TypeError, AttributeError):  # two texts and a message are expected
+        return "failed", _ENDED, {}
 
 
 def _report_of(process: ConfinedProcess, seconds: float) -> bytes:
@@ -172,5 +242,5 @@ def _report_of(process: ConfinedProcess, seconds: float) -> bytes:
 def _drain(pipe: BufferedReader, report: bytearray) -> None:
     """Read to the end, so that the process never blocks, and keep the first bytes alone."""
     with pipe:
-        while chunk := pipe.read1(_MAX_REPORT_BYTES):
-            report += chunk[: max(0, _MAX_REPORT_BYTES - len(report))]
+        while chunk := pipe.read1(MAX_REPORT_BYTES):
+            report += chunk[: max(0, MAX_REPORT_BYTES - len(report))]

@@ -16,6 +16,7 @@ from kshot.datasets.llmbox.classes import LLMBoxDataset
 from kshot.datasets.llmbox.layout import LLMBoxLayout
 from kshot.datasets.llmbox.metrics import WordAccuracy
 from kshot.datasets.llmbox.own_figures import with_own_figures
+from kshot.datasets.llmbox.programs import refusals_raised
 from kshot.datasets.llmbox.seeding import seeded
 from kshot.datasets.llmbox.tokens import TokenLengths
 from kshot.datasets.llmbox.warnings import logged_warnings
@@ -90,7 +91,8 @@ class LLMBoxCompiler(DatasetCompiler):
     def call(self, name: str, method: Callable[[], Any]) -> Any:
         """Call code of the class; one that has subsets may fail for want of one."""
         try:
-            return super().call(name, method)
+            with refusals_raised():
+                return super().call(name, method)
         except DataError as exc:
             exc.where = exc.where or self.where
             if not exc.hint and name in _BY_SUBSET and self._may_lack_subset(exc.__cause__):

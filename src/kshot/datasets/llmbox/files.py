@@ -10,6 +10,7 @@ from types import ModuleType
 
 from kshot.core.plugin_files import forget_plugin_file, load_plugin_file, objects_of
 from kshot.datasets.dataset import Dataset, snake_case
+from kshot.datasets.llmbox import programs
 from kshot.datasets.llmbox.imports import DATASETS, PackageImports, Parts
 
 _IMPORTS = "__kshot_imports__"
@@ -38,10 +39,11 @@ def has_relative_imports(path: Path) -> bool:
 
 
 def _prepare(module: ModuleType, folder: Path, inside: Parts) -> None:
-    """Answer the imports of a module, those inside its functions too."""
-    imports = PackageImports(Path(str(module.__file__)), folder, inside, _neighbour)
+    """Answer the imports of a module, and its exec and eval, those inside its functions too."""
+    file = Path(str(module.__file__))
+    imports = PackageImports(file, folder, inside, _neighbour)
     vars(module)[_IMPORTS] = (folder, imports)
-    vars(module)["__builtins__"] = {**vars(builtins), "__import__": imports}
+    vars(module)["__builtins__"] = {**vars(builtins), "__import__": imports, **programs.answers(file)}
 
 
 def _neighbour(path: Path, folder: Path, inside: Parts) -> ModuleType:
