@@ -69,10 +69,23 @@ def test_too_much_memory_is_one_failed_sample_that_says_so(quick, monkeypatch):
 
 def test_a_process_that_is_killed_while_it_works_is_one_failed_sample(quick, monkeypatch):
     clean = clean_up("match_answer_pattern", answer_pattern="(x)")
-    cleanup_process.CLEANUP_PROCESS._process._process.end()
+    process = cleanup_process.CLEANUP_PROCESS._process
+    ask = process.ask
+
+    def killed(*given):
+        process._process.end()
+        return ask(*given)
+
+    monkeypatch.setattr(process, "ask", killed)
     with pytest.raises(AskFailed, match=r"does not finish on the text 'x': its process ended"):
         one_cleaned(clean, "x")
     assert clean("x") == "x"
+
+
+def test_a_process_that_was_killed_while_it_had_nothing_to_do_fails_no_sample(quick):
+    clean = clean_up("match_answer_pattern", answer_pattern="(x)")
+    cleanup_process.CLEANUP_PROCESS._process._process.end()
+    assert one_cleaned(clean, "x") == clean("x") == "x"
 
 
 @pytest.mark.parametrize("worker", ["kshot.configs._no_such_worker", None])
