@@ -150,12 +150,20 @@ class Run:
         return record
 
     def _files(self, stack: ExitStack, keep: Callable[[ResultRow], None]) -> TaskFiles:
-        keep_passages: Callable[[Corpus, ResultRow], None] = lambda *_: None  # noqa: E731 - one of two
+        """Open the files that all tasks share; without a folder, ``keep`` gets the rows."""
+        keep_passages: Callable[[Corpus, ResultRow], None] | None = None
         if self._folder is not None:
             keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
             keep_passages = stack.enter_context(keeping_passages(self._folder))
-        shared: Any = {"watcher": self._watcher, "budget": self._budget, "data": self._data}
-        return TaskFiles(self._folder, keep, keep_passages, scores_again=self._scores_again, **shared)
+        return TaskFiles(
+            self._folder,
+            keep,
+            keep_passages,
+            watcher=self._watcher,
+            budget=self._budget,
+            data=self._data,
+            scores_again=self._scores_again,
+        )
 
     def _model(self, model: Model, sources: Sequence[Source[Settings]], files: TaskFiles) -> list[ResultRow]:
         self._record({"search_engine" if isinstance(model, SearchEngine) else "model": model, **self._helpers})
@@ -262,8 +270,15 @@ class Run:
             for outcome in early:
                 self._watcher.answered(outcome)
 
-        options: Any = {"part": part, "token_logprobs": self._settings.token_logprobs}
-        return task, TaskRun(result, emit, begin, self._answered, answered_ahead=self._meter.answered_ahead, **options)
+        return task, TaskRun(
+            result,
+            emit,
+            begin,
+            self._answered,
+            answered_ahead=self._meter.answered_ahead,
+            part=part,
+            token_logprobs=self._settings.token_logprobs,
+        )
 
     def _end(self, result: TaskResult, roles: Mapping[str, Backend]) -> list[ResultRow]:
         """Return the figures of a task that is done; those of a part would be taken for the whole."""

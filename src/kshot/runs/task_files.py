@@ -26,7 +26,7 @@ class TaskFiles:
         self,
         folder: RunFolder | None,
         keep: Callable[[ResultRow], None],
-        keep_passages: Callable[[Corpus, ResultRow], None],
+        keep_passages: Callable[[Corpus, ResultRow], None] | None,
         *,
         watcher: Watcher,
         budget: Budget,
@@ -47,7 +47,7 @@ class TaskFiles:
         with self._exporting(task) as export, self._recorded(task, model) as recorded:
 
             def emit(sample: Sample, row: ResultRow) -> None:
-                if task.corpus is not None:
+                if task.corpus is not None and self._keep_passages is not None:
                     self._keep_passages(task.corpus, row)
                 self._keep(row)
                 self._watcher.scored(row)
