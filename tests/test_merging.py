@@ -250,6 +250,31 @@ def test_missing_shards_are_named(three):
     assert "shards 2–3 of 3 are missing" in refused(three[:1])
 
 
+def recorded_as(folder, shard):
+    """Return a copy of a shard whose ``spec.json`` has another number."""
+    copy = Path(f"as-{shard.replace('/', '-')[:20]}")
+    shutil.copytree(folder, copy)
+    spec = json.loads((copy / "spec.json").read_text())
+    spec["identity"]["shard"] = shard
+    (copy / "spec.json").write_text(json.dumps(spec))
+    return copy
+
+
+@pytest.mark.parametrize("shard", ["1/999999999", "1/" + "9" * 5000])
+def test_a_shard_of_too_many_is_refused_by_their_number(three, shard):
+    said = refused([recorded_as(three[0], shard), *three[1:]])
+    assert "spec.json: the shard is '1/9999" in said
+    assert "a run has at most 999,999 shards" in said
+    assert "must be K/N" not in said
+    assert len(said) < 400
+
+
+def test_many_missing_shards_are_named_in_one_short_line(three):
+    assert "shards 2–999999 of 999999 are missing" in refused([recorded_as(three[0], "1/999999")])
+    every_other = [recorded_as(three[0], f"{number}/40") for number in range(2, 41, 2)]
+    assert "shards 1, 3, 5, 7, 9, … and 15 more gaps of 40 are missing" in refused(every_other)
+
+
 def test_a_shard_that_is_there_twice_is_named(three):
     shutil.copytree(three[0], "copy")
     said = refused([*three, "copy"])

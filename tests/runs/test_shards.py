@@ -70,10 +70,17 @@ def test_a_task_whose_answers_are_finished_together_stays_whole():
     assert sorted(len(shard[1]) for shard in found) == [0, 0, 0, 50]
 
 
-@pytest.mark.parametrize("text", ["", "1", "0/3", "4/3", "1/0", "-1/3", "a/b", "1/3/4", "٣/٤", "1/10000000", " 1/2"])
+@pytest.mark.parametrize("text", ["", "1", "0/3", "4/3", "1/0", "-1/3", "a/b", "1/3/4", "٣/٤", " 1/2"])
 def test_what_is_no_shard_is_refused(text):
     with pytest.raises(UsageError, match="it must be K/N"):
         Settings(shard=text)
+
+
+@pytest.mark.parametrize("text", ["1/1000000", "1/999999999", "0/9999999", "1/" + "9" * 5000])
+def test_too_many_shards_are_refused_by_their_number(text):
+    with pytest.raises(UsageError, match="a run has at most 999,999 shards") as refused:
+        Settings(shard=text)
+    assert len(str(refused.value)) < 200
 
 
 def test_a_shard_is_no_part_of_the_identity_of_a_plain_run():

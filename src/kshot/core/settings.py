@@ -64,15 +64,17 @@ class Shard:
     of: int
 
     @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Read ``3/40``."""
+    def parse(cls, text: str, name: str = "--shard") -> Shard:
+        """Read ``3/40``; ``name`` is what a message calls the text."""
         number, slash, of = text.partition("/")
-        if slash and all(part.isascii() and part.isdecimal() and len(part) <= _DIGITS for part in (number, of)):
-            found = cls(int(number), int(of))
-            if 1 <= found.number <= found.of:
-                return found
+        if slash and all(part.isascii() and part.isdecimal() for part in (number, of)):
+            if len(of) > _DIGITS:
+                what = f"{name} is {text!r:.60}; a run has at most {10**_DIGITS - 1:,} shards"
+                raise UsageError(what, hint="Give each shard more samples.")
+            if len(number) <= _DIGITS and 1 <= int(number) <= int(of):
+                return cls(int(number), int(of))
         hint = "The first of 40 parts is 1/40, the last one 40/40."
-        raise UsageError(f"--shard is {text!r:.60}; it must be K/N, with K from 1 to N", hint=hint)
+        raise UsageError(f"{name} is {text!r:.60}; it must be K/N, with K from 1 to N", hint=hint)
 
     def __str__(self) -> str:
         """Return it as the user writes it."""

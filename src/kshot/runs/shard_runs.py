@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,10 @@ def _read(folder: Path) -> ShardRun:
         hint = "kshot run … --shard K/N makes shards."
         raise RunError("this run is no shard", where=str(folder), hint=hint)
     try:
-        return ShardRun(folder, spec, Shard.parse(text))
+        return ShardRun(folder, spec, Shard.parse(text, "the shard"))
     except UsageError as exc:
-        exc.where = exc.where or f"{folder}/spec.json"
-        raise
+        hint = "kshot writes no such number; copy the folder of the shard again."
+        raise RunError(exc.what, where=f"{folder}/spec.json", hint=hint) from exc
 
 
 # ---- one run ----
@@ -188,23 +189,22 @@ def _check_numbers(found: Sequence[ShardRun], unread: int) -> None:
     if not found:
         return
     of = found[0].shard.of
-    if missing := [number for number in range(1, of + 1) if number not in seen]:
-        shards = "shard" if len(missing) == 1 else "shards"
-        are = "is" if len(missing) == 1 else "are"
+    missing = of - len(seen)
+    if missing:
+        gaps = _gaps(sorted(seen), of)
+        more = f", … and {len(gaps) - _MAX_NAMED} more gaps" if len(gaps) > _MAX_NAMED else ""
+        shards, are = ("shard", "is") if missing == 1 else ("shards", "are")
         among = f" ({unread} of the folders cannot be read)" if unread else ""
         hint = "Run what is missing with --shard K/N, and name the folders of all shards."
-        raise RunError(f"{shards} {_ranges(missing)} of {of} {are} missing{among}", hint=hint)
+        named = ", ".join(gaps[:_MAX_NAMED])
+        raise RunError(f"{shards} {named}{more} of {of} {are} missing{among}", hint=hint)
 
 
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return numbers as a reader would write them: 3, 7–9."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    return ", ".join("–".join(map(str, run)) for run in runs)
+def _gaps(present: Sequence[int], of: int) -> list[str]:
+    """Return the numbers from 1 to ``of`` that are not present as a reader would write them: 3, 7–9."""
+    ends = [0, *present, of + 1]
+    gaps = [(before + 1, after - 1) for before, after in pairwise(ends) if after - before > 1]
+    return [str(first) if first == last else f"{first}–{last}" for first, last in gaps]
 
 
 def _check_ended(found: Iterable[ShardRun]) -> None:
