@@ -36,4 +36,4 @@ def ref(folder: Path, name: str, module: str = "utils") -> FunctionRef:
 def read(folder: Path, text: str) -> TaskFile:
     """Write a task file, and return its task."""
     path = write(folder, task_yaml=text) / "task.yaml"
-    return TaskFile(task_config(read_body(path), path, folder))
+    return TaskFile(task_config(read_body(path, folder), path, folder))

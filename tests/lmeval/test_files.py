@@ -6,6 +6,8 @@ import pytest
 
 from kshot.core.errors import DataError
 from kshot.lmeval.files import TASK_KEYS, FunctionRef, read_body, task_config
+from kshot.lmeval.task_file import load
+from kshot.lmeval.tree import find
 
 pytestmark = pytest.mark.needs("pyyaml")
 
@@ -72,6 +74,60 @@ def test_a_nested_include_is_relative_to_the_file_that_has_it(files):
 )
 def test_an_include_that_cannot_be_followed(files, texts, said):
     assert said in fault(files(**texts))
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A file that lies beside the tree, and ways into it from the tree: links to it and to its folder."""
+    place = tmp_path / "private" / "notes.yaml"
+    place.parent.mkdir()
+    place.write_text("description: private\n")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "linked.yaml").symlink_to(place)
+    (tree / "folder").symlink_to(place.parent)
+    (tree / "twice.yaml").symlink_to(tree / "linked.yaml")
+    return place
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "{outside}", "../private/notes.yaml", "linked.yaml", "twice.yaml", "folder/notes.yaml",
+        "folder/../private/notes.yaml", "inner.yaml",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("loaded", [read_body, load])
+def test_an_include_stays_in_the_tree_of_the_task(files, outside, named, loaded):
+    path = files(
+        tree__task=f"task: birds\ninclude: {named.format(outside=outside)}\n",
+        tree__inner="\ninclude: [../private/notes.yaml]\n",
+    )
+    with pytest.raises(DataError, match=rf"(task|inner)\.yaml:2:1: .* leads to {outside}, outside the tree") as caught:
+        loaded(path)
+    assert "--lmeval-root DIR" in str(caught.value)
+    assert load(path, outside.parent.parent).config.description == "private"  # a tree that holds both
+
+
+def test_an_include_outside_the_tree_is_refused_whether_it_exists_or_not(files):
+    assert "outside the tree" in fault(files(task="include: /nowhere/at/all.yaml\n"))
+
+
+def test_a_task_file_of_a_tree_is_no_link_that_leaves_it(files, outside):
+    files(tree__task="task: birds\n")
+    outside.write_text("task: notes\ndescription: private\n")
+    tree = outside.parent.parent / "tree"
+    assert load(tree / "linked.yaml").config.description == "private"  # which the user names
+    with pytest.raises(DataError, match=rf"linked.yaml leads to {outside}, outside the tree"):
+        _ = find("notes", tree).config
+
+
+def test_a_link_inside_the_tree_is_followed(files, tmp_path):
+    path = files(tree__task="task: birds\ninclude: near.yaml\n", tree__far__base="description: near\n")
+    (path.parent / "near.yaml").symlink_to(path.parent / "far" / "base.yaml")
+    (tmp_path / "elsewhere").symlink_to(path.parent)
+    assert load(tmp_path / "elsewhere" / "task.yaml").config.description == "near"
+    assert find("birds", tmp_path / "elsewhere").config.description == "near"
 
 
 def test_a_function_comes_from_beside_the_file_that_holds_the_tag(files, tmp_path):

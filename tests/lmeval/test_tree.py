@@ -254,3 +254,13 @@ def test_files_that_cannot_be_read_have_no_names(tree):
     (tree / "gone.yaml").write_text("include: nowhere.yaml\ntask: gone\n")
     (tree / "dead.yaml").symlink_to("nothing")
     assert not {"bad", "loop"} & set(index_tree(tree))
+
+
+@pytest.mark.parametrize("named", ["../outside.yaml", "linked.yaml", '"a\\0b"', '"../a\\0b"'])
+def test_names_do_not_come_from_outside_the_tree(tree, named):
+    (tree.parent / "outside.yaml").write_text("tag: private\n")
+    (tree / "linked.yaml").symlink_to(tree.parent / "outside.yaml")
+    (tree / "thrush.yaml").write_text(f"task: thrush\ninclude: {named}\n")
+    entries = index_tree(tree)
+    assert "private" not in entries
+    assert entries["thrush"].kind == "task"  # reading it says what is wrong

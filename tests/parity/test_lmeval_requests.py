@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import kshot
+from kshot.core.errors import DataError
 from kshot.lmeval.files import read_body, task_config
 from kshot.lmeval.functions import Functions
 from kshot.lmeval.task_file import TaskFile
@@ -55,15 +56,23 @@ def test_requests_are_those_of_lm_eval(name, tree, functions):
     if recorded["path"].startswith("score/") and not (tree / DATA_FILE).exists():
         pytest.skip(f"its functions read {DATA_FILE}, which only lm-eval itself has")
     path = tree / recorded["path"]
-    task = TaskFile(task_config(read_body(path), path, tree), functions)
+    task = TaskFile(task_config(read_body(path, tree), path, tree), functions)
     for case in recorded["cases"]:
         assert task.requests(recorded["rows"], case["num_fewshot"]) == case["requests"]
     chat = recorded["chat"]
     assert task.requests(recorded["rows"], chat["num_fewshot"], chat_template=template) == chat["requests"]
 
 
-@pytest.mark.parametrize("name", ["noreval__noridiom__nob__noridiom_nob_p3", "ifeval__ifeval", "arc__arc_easy"])
+@pytest.mark.parametrize("name", ["ifeval__ifeval", "arc__arc_easy"])
 def test_a_file_alone_finds_its_siblings(name, tree):
     recorded = RECORDED[name]
     with kshot.lmeval.load(tree / recorded["path"]) as task:
+        assert task.requests(recorded["rows"]) == recorded["cases"][0]["requests"]
+
+
+def test_a_file_that_includes_what_lies_above_it_needs_its_tree(tree):
+    recorded = RECORDED["noreval__noridiom__nob__noridiom_nob_p3"]
+    with pytest.raises(DataError, match="outside the tree of the task"):
+        kshot.lmeval.load(tree / recorded["path"])
+    with kshot.lmeval.load(tree / recorded["path"], tree) as task:
         assert task.requests(recorded["rows"]) == recorded["cases"][0]["requests"]

@@ -63,7 +63,7 @@ def test_scores_are_those_of_lm_eval(name, tree, functions):
     if recorded["path"].startswith("score/") and not (tree / DATA_FILE).exists():
         pytest.skip(f"its functions read {DATA_FILE}, which only lm-eval itself has")
     path = tree / recorded["path"]
-    task = TaskFile(task_config(read_body(path), path, tree), functions)
+    task = TaskFile(task_config(read_body(path, tree), path, tree), functions)
     for given in recorded["scores"]:
         found = task.score(recorded["rows"], given["responses"])
         assert is_same(found["metrics"], given["metrics"]), (found["metrics"], given["metrics"])

@@ -39,16 +39,17 @@ def compare_files(root: Path, recorded: Iterable[dict[str, Any]]) -> Iterator[di
     while some := list(islice(recorded, TASKS_A_WORKER)):
         functions = Functions(root, readable=[root])
         for line in some:
-            yield {"path": line["path"], **_compared(root / line["path"], line, functions)}
+            yield {"path": line["path"], **_compared(root, line, functions)}
         functions.close()
 
 
-def _compared(path: Path, line: dict[str, Any], functions: Any) -> dict[str, str]:
+def _compared(root: Path, line: dict[str, Any], functions: Any) -> dict[str, str]:
     from kshot.lmeval.files import read_body, task_config
     from kshot.lmeval.task_file import TaskFile
 
+    path = root / line["path"]
     try:
-        task = TaskFile(task_config(read_body(path), path), functions)
+        task = TaskFile(task_config(read_body(path, root), path), functions)
     except Exception as error:
         return dict.fromkeys(_parts_of(line), _told(error))
     found = {"requests": _requests(task, line)}

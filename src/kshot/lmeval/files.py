@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
+from kshot.lmeval.roots import root_around
 from kshot.lmeval.yaml_text import read_mapping
 
 MAX_INCLUDES = 200
@@ -44,39 +45,62 @@ class Body(dict[str, Any]):
         self.places, self.files = dict(places), files
 
 
-def read_body(path: str | Path) -> Body:
-    """Return the keys of a task file: included files in order, later ones win, the file's own win over all."""
-    seen: list[Path] = []
-    body = _read(Path(path).expanduser().resolve(), seen, "")
-    return Body(body, body.places, tuple(seen))
+def read_body(path: str | Path, root: Path | None = None) -> Body:
+    """Return the keys of a task file: included files in order, later ones win, the file's own win over all.
+
+    ``root``: the tree that it belongs to. All files that are read lie in it or beside the task file, by their real
+    paths: a stranger's file must not send any file of this machine to a model.
+    """
+    first = Path(path).expanduser().absolute()
+    folders = (first.parent, root or root_around(first))
+    files = _TreeFiles(tuple(folder.resolve() for folder in folders))
+    body = files.read(files.named(first.parent, first.name, str(first)), "")
+    return Body(body, body.places, tuple(files.seen))
 
 
-def _read(path: Path, seen: list[Path], where: str) -> Body:
-    """Read a file and what it includes; ``where``: the place that includes it."""
-    if path in seen:
-        hint = "lm-eval allows each file once, also where there is no true cycle."
-        raise DataError(f"{path} is included a second time", where=where, hint=hint)
-    if len(seen) >= MAX_INCLUDES:
-        raise DataError(f"more than {MAX_INCLUDES} files are included", where=where)
-    if where and not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for names that are too long
-        raise DataError(f"it includes {path}, which is no file", where=where, hint="Correct the path of the include.")
-    seen.append(path)
-    values, places = read_mapping(path, lambda text, place: function_ref(text, path.parent, place))
-    include = values.pop("include", None)
-    at = places.pop("include", "")
-    if not at:
-        return Body(values, places)
-    merged = Body({}, {})
-    for each in include if isinstance(include, list) else [include]:
-        if not isinstance(each, str):
-            raise DataError("include names a file, or a list of files", where=at)
-        inner = _read(_beside(path.parent, each, at), seen, at)
-        inner.pop("task_list", None)
-        merged.update(inner)
-        merged.places.update(inner.places)
-    merged.update(values)
-    merged.places.update(places)
-    return merged
+@dataclass(frozen=True, slots=True)
+class _TreeFiles:
+    """Reads a file and what it includes, from these folders alone."""
+
+    folders: tuple[Path, ...]
+    seen: list[Path] = field(default_factory=list)
+
+    def named(self, folder: Path, text: str, where: str) -> Path:
+        """Return the real path of a file that a file of a folder names; refuse one outside the tree."""
+        path = _beside(folder, text, where)
+        if not any(path.is_relative_to(allowed) for allowed in self.folders):
+            what = f"{text:.200} leads to {path}, outside the tree of the task"
+            hint = "Copy that file into the tree, or name a folder that holds both: --lmeval-root DIR."
+            raise DataError(what, where=where, hint=hint)
+        return path
+
+    def read(self, path: Path, where: str) -> Body:
+        """Read a file; ``where``: the place that includes it, empty for the task file itself."""
+        if path in self.seen:
+            hint = "lm-eval allows each file once, also where there is no true cycle."
+            raise DataError(f"{path} is included a second time", where=where, hint=hint)
+        if len(self.seen) >= MAX_INCLUDES:
+            raise DataError(f"more than {MAX_INCLUDES} files are included", where=where)
+        if where and not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for names that are too long
+            hint = "Correct the path of the include."
+            raise DataError(f"it includes {path}, which is no file", where=where, hint=hint)
+        self.seen.append(path)
+        values, places = read_mapping(path, lambda text, place: function_ref(text, path.parent, place))
+        include = values.pop("include", None)
+        at = places.pop("include", "")
+        if not at:
+            return Body(values, places)
+        merged = Body({}, {})
+        for each in include if isinstance(include, list) else [include]:
+            if not isinstance(each, str):
+                raise DataError("include names a file, or a list of files", where=at)
+            inner = self.read(self.named(path.parent, each, at), at)
+            inner.pop("task_list", None)
+            merged.update(inner)
+            merged.places.update(inner.places)
+        merged.update(values)
+        merged.places.update(places)
+        return merged
 
 
 def function_ref(text: str, folder: Path, where: str) -> FunctionRef:

@@ -20,7 +20,7 @@ from kshot.core.cache_folder import cache_folder
 from kshot.core.durable import new_version
 from kshot.core.errors import KshotError, RunError
 from kshot.core.text_files import read_at_most
-from kshot.lmeval.files import FunctionRef, read_body
+from kshot.lmeval.files import FunctionRef
 from kshot.lmeval.yaml_text import MAX_FILE_BYTES, read_mapping
 
 Kind: TypeAlias = Literal["task", "class", "group", "tag"]
@@ -92,22 +92,34 @@ class _Heads:
         self._cache = cache_folder() / "lmeval" / f"{digest}.json"
         self._known = self._read_cache()
         self._heads: dict[str, tuple[list[int], Head]] = {}
+        self._real_paths: dict[str, str] = {}
         self._read_anew = 0
         self.files = sorted(_yaml_files(root))
 
     def merged(self, path: str, seen: tuple[str, ...] = ()) -> Head:
-        """Return the head of a file with those that it includes; an empty one where that cannot be read."""
+        """Return the head of a file with those that it includes; an empty one where that cannot be read.
+
+        What lies outside the tree is passed over here; reading the task itself refuses it.
+        """
         head = self._head(path)
         if "include" not in head:
             return head
         merged: Head = {}
         for text in _texts(head["include"]):
             inner = os.path.join(os.path.dirname(path), text)  # noqa: PTH118, PTH120 - Path is slow for 14,000 files
-            inner = os.path.realpath(inner) if ".." in text else os.path.normpath(inner)
+            inner = self._real(inner)
             if inner in seen or inner == path:
                 return {}
-            merged |= self.merged(inner, (*seen, path))
+            if inner.startswith(os.path.join(self._root, "")):  # noqa: PTH118 - as above
+                merged |= self.merged(inner, (*seen, path))
         return {**merged, **{key: value for key, value in head.items() if key != "include"}}
+
+    def _real(self, path: str) -> str:
+        """Return the real path of a file, or nothing for a text that is no path; many tasks include the same few."""
+        if path not in self._real_paths:
+            with suppress(ValueError):  # a zero byte
+                self._real_paths[path] = os.path.realpath(path)
+        return self._real_paths.setdefault(path, "")
 
     def _head(self, key: str) -> Head:
         if key in self._heads:
@@ -187,13 +199,6 @@ def _plain(key: str, value: Any) -> Any:
     if key == "class" or (key == "task" and not isinstance(value, (str, int))):
         return True
     return _texts(value) if isinstance(value, list) else None if value is None else str(value)
-
-
-def names_in(path: Path) -> tuple[Kind | None, str]:
-    """Return the kind and the name of what a file defines, read whole; an error names what is wrong with the file."""
-    body = read_body(path)
-    kind = _kind_of(body)
-    return kind, "" if kind is None else str(body.get("group" if kind == "group" else "task"))
 
 
 def near_names(name: str, names: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from kshot.lmeval.documents import Documents
 from kshot.lmeval.files import TaskConfig, read_body, task_config
 from kshot.lmeval.functions import Functions, functions_of
 from kshot.lmeval.requests import ChatForm, ChatTemplate, RequestForm, doc_requests, request_counts, shots_of
+from kshot.lmeval.roots import root_of
 
 
 class TaskFile:
@@ -106,11 +107,12 @@ def _by_document(responses: Sequence[Any], sizes: Sequence[int], repeats: int) -
     return [[[next(waiting) for _ in range(repeats)] for _ in range(size)] for size in sizes]
 
 
-def load(path: str | Path) -> TaskFile:
-    """Return the task of a file of lm-eval."""
+def load(path: str | Path, lmeval_root: str | Path | None = None) -> TaskFile:
+    """Return the task of a file of lm-eval; ``lmeval_root``: the tree whose files it may include."""
     place = Path(path).expanduser().resolve()
-    body = read_body(place)
+    root = None if lmeval_root is None else root_of(lmeval_root)
+    body = read_body(place, root)
     if "group" in body and not isinstance(body.get("task"), str):
         hint = "Load one of its tasks, or run all of them: kshot run -d lmeval:PATH."
         raise DataError("it is a group of tasks", where=str(place), hint=hint)
-    return TaskFile(task_config(body, place))
+    return TaskFile(task_config(body, place, root))

@@ -47,7 +47,7 @@ class Leaf:
     @cached_property
     def config(self) -> TaskConfig:
         """The checked keys of the task, with what its groups say."""
-        body = Body({}, {}, (self.path,)) if self.inline else read_body(self.path)
+        body = Body({}, {}, (self.path,)) if self.inline else read_body(self.path, self.root)
         whole = Body({**body, **self.overrides}, {**body.places, **self.overrides.places}, body.files)
         return task_config(Body({**whole, "task": self.name}, whole.places, whole.files), self.path, self.root)
 
@@ -173,7 +173,7 @@ class TaskTree:
 
     def file(self, path: Path) -> Node:
         """Return the task or the group that a file defines."""
-        body = read_body(path)
+        body = read_body(path, self.root)
         if "group" in body and "class" not in body:
             return self._group(_name_in(body, "group"), body, path, Body({}, {}), ())
         if "task" not in body:
@@ -199,7 +199,7 @@ class TaskTree:
             return Group(entry.name, children=tuple(inner))
         path = entry.path or self.root
         if entry.kind == "group":
-            return self._group(entry.name, read_body(path), path, overrides, above)
+            return self._group(entry.name, read_body(path, self.root), path, overrides, above)
         return Leaf(entry.name, path, self.root, overrides)
 
     # ---- groups ----
