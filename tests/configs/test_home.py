@@ -92,6 +92,20 @@ OWN = """
             self.logger.info('loading %s', self.abbr)
             return [json_line(line) for line in open(path + '/easy.txt')]
 
+    class ModesDataset:
+        def load(self, path, mode='Insertion', *, meta='', infer_order='random', judge_cfg=None):
+            return [{'question': f'{mode} {meta} {infer_order} {judge_cfg}', 'answer': '2', 'kind': 'sum'}]
+
+    class EverythingDataset:
+        @staticmethod
+        def load(path, **kwargs):
+            return [{'question': ' '.join(kwargs), 'answer': '2', 'kind': 'sum'}]
+
+    class PathlessDataset:
+        @staticmethod
+        def load(mode='Insertion'):
+            return [{'question': mode, 'answer': '2', 'kind': 'sum'}]
+
     @ICL_RETRIEVERS.register_module()
     class LastRetriever:
         def __init__(self, dataset, ice_num=1, ice_separator='', ice_eos_token=''):
@@ -185,7 +199,9 @@ def test_what_there_is(home):
 
 def test_rows_retrievers_and_judges(home, tmp_path):
     (tmp_path / "sums.txt").write_text("1+1|2\n2+2|4\n")
-    rows = home.rows("opencompass.datasets.OwnDataset", {"path": str(tmp_path), "name": "sums"}, [tmp_path])
+    given = {"path": str(tmp_path), "name": "sums", "guide": True}
+    rows, not_taken = home.rows("opencompass.datasets.OwnDataset", given, [tmp_path])
+    assert not_taken == ["guide"]
     assert rows["test"][1] == {"question": "2+2", "answer": "4", "kind": "sum"}
     assert {split: len(found) for split, found in rows.items()} == {"train": 1, "test": 2}
     chosen = home.examples(
@@ -198,7 +214,7 @@ def test_rows_retrievers_and_judges(home, tmp_path):
 
 def test_a_loader_whose_load_is_a_method(home, tmp_path):
     (tmp_path / "easy.txt").write_text("1+1|2\n")
-    rows = home.rows("opencompass.datasets.MethodDataset", {"path": str(tmp_path)}, [tmp_path])
+    rows, _ = home.rows("opencompass.datasets.MethodDataset", {"path": str(tmp_path)}, [tmp_path])
     assert rows == [{"question": "1+1", "answer": "2", "kind": "sum"}]
 
 
@@ -365,6 +381,43 @@ def test_rows_come_by_the_homes_loader(project, capsys, data):
     own_rows = data == "rows.jsonl"
     assert figures["accuracy"]["n"] == (4 if own_rows else 2)
     assert figures["accuracy"]["code"] == f"{'' if own_rows else 'loader, '}evaluator by OpenCompass"
+
+
+KEYS = "mode='Completion', meta='m', infer_order='double', judge_cfg=dict(a=1), n=1, k=1, summarizer='s', guide=True"
+
+
+@pytest.mark.parametrize(
+    ("loader", "question", "ignored"),
+    [
+        ("ModesDataset", "Completion m double {'a': 1}", "ModesDataset of OpenCompass does not take summarizer, guide"),
+        ("EverythingDataset", "mode meta infer_order judge_cfg summarizer guide", ""),
+        ("PathlessDataset", "Completion", "does not take path, meta, infer_order, judge_cfg, summarizer, guide"),
+    ],
+)
+def test_a_loader_gets_every_key_that_it_takes(project, capsys, loader, question, ignored):
+    """As the frameworks call it: without what they take out themselves. Keys that it does not take are noted."""
+    Path("data/sums").mkdir(parents=True)
+    body = CONFIG.replace("import OwnEvaluator", f"import {loader}, OwnEvaluator")
+    Path("own.py").write_text(body.replace('path="rows.jsonl"', f'type={loader}, path="data/sums", {KEYS}'))
+    command = ["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--out", "run", "--no-report"]
+    assert main(command) == 0
+    (row,) = map(json.loads, Path("run/samples.jsonl").read_text().splitlines())
+    assert question in json.dumps(row).replace("\\", "")
+    notes = [note for note in kshot.load("run").notes if "does not take" in note]
+    assert len(notes) == bool(ignored)
+    assert all(ignored in note for note in notes)
+    capsys.readouterr()
+    assert main(["check", "own.py", "--home", "clone", "--json"]) == 0
+    checked = json.loads(capsys.readouterr().out)
+    assert checked["notes"] == notes
+
+
+def test_a_place_for_a_loader_that_takes_none_is_refused(project, capsys):
+    Path("elsewhere").mkdir()
+    Path("own.py").write_text(LOADED.replace("OwnDataset", "PathlessDataset"))
+    command = ["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--data", "own=elsewhere"]
+    assert main(command) == 2
+    assert "PathlessDataset of OpenCompass gives no rows: it takes no path" in capsys.readouterr().err
 
 
 def test_a_loader_gets_the_place_of_an_id(project, monkeypatch):

@@ -188,18 +188,20 @@ class _Home:
 
     # ---- rows ----
 
-    def load(self, name: str, options: dict[str, Any]) -> dict[str, int]:
-        """Load rows, keep them, and return how many each split has."""
+    def load(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        """Load rows and keep them; return the size of each split, and the options that the loader does not take."""
         loader = self.named("loader", name)
         if isinstance(loader, type):  # ``load`` may be a method of an object that its base class has set up
             made: Any = object.__new__(loader)
             made.logger, made.abbr = Logger.get_instance("home"), name.rpartition(".")[2]
             loader = made
-        loaded = loader.load(**copy.deepcopy(options))
+        taken = _accepted(loader.load, options)
+        loaded = loader.load(**copy.deepcopy(taken))
         if not isinstance(loaded, dict):
             loaded = {"": loaded}
         self._loaded = {str(split): rows for split, rows in loaded.items()}
-        return {split: len(rows) for split, rows in self._loaded.items()}
+        sizes = {split: len(rows) for split, rows in self._loaded.items()}
+        return {"sizes": sizes, "not_taken": [option for option in options if option not in taken]}
 
     def rows(self, split: str, start: int, stop: int) -> list[Any]:
         """Return some of the rows that were loaded."""
@@ -270,4 +272,5 @@ def _accepted(function: Any, given: dict[str, Any]) -> dict[str, Any]:
     parameters = inspect.signature(function).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         return given
-    return {name: value for name, value in given.items() if name in parameters}
+    named = {name for name, each in parameters.items() if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    return {name: value for name, value in given.items() if name in named}

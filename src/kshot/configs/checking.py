@@ -41,7 +41,7 @@ def check_entry(
     if judged and not isinstance(judge, str):
         missing.append(_lack("judge", judge or _NO_JUDGE, entry))
     named = judge if judged and isinstance(judge, str) else ""
-    return EntryCheck(entry.abbr, prompts, found, evaluation, named, tuple(dict.fromkeys(missing)))
+    return EntryCheck(entry.abbr, prompts, found, evaluation, named, tuple(dict.fromkeys(missing)), tuple(entry.notes))
 
 
 def called_twice(check: EntryCheck) -> EntryCheck:

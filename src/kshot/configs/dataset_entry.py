@@ -43,6 +43,8 @@ class DatasetEntry:
         self.body, self.strict, self.where, self.framework, self.project = body, strict, where, framework, project
         self.registered, self.homes = registered or {}, homes or {}
         self.used: dict[tuple[Part, str], Home] = {}
+        self.notes: dict[str, None] = {}
+        """What the user should know of the entry, each note once. It grows."""
 
     def with_body(self, **changes: Any) -> DatasetEntry:
         """Return an entry of the same config with some values replaced."""
@@ -71,6 +73,11 @@ class DatasetEntry:
     def __repr__(self) -> str:
         """Show what it is called."""
         return f"<config entry {self.abbr}>"
+
+    def note_ignored(self, keys: Sequence[str], loader: str) -> None:
+        """Note keys that its loader does not take."""
+        if keys:
+            self.notes[f"{loader} does not take {', '.join(keys)}: no effect on the rows"] = None
 
     @property
     def abbr(self) -> str:

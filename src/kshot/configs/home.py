@@ -155,16 +155,23 @@ class Home:
 
     def rows(
         self, name: str, options: Mapping[str, Any], places: Sequence[Path] = ()
-    ) -> dict[str, list[Row]] | list[Row]:
-        """Return the rows that a loader gives, by split; ``places``: files and folders that it may read, too."""
+    ) -> tuple[dict[str, list[Row]] | list[Row], list[str]]:
+        """Return the rows that a loader gives, by split, and the names of the options that it does not take.
+
+        ``places``: files and folders that it may read, too.
+        """
         self.guest.allow_reading(*places)
-        sizes = self.guest.ask("load", name=name, options=plain_options(options))
+        loaded = self.guest.ask("load", name=name, options=plain_options(options))
+        parts = loaded if isinstance(loaded, Mapping) else {}
+        sizes, not_taken = parts.get("sizes"), parts.get("not_taken")
+        if not isinstance(not_taken, list) or not all(isinstance(option, str) for option in not_taken):
+            raise GuestFault(UNREADABLE, kind="NoAnswer", where=self.title)
         if not isinstance(sizes, Mapping) or not all(type(size) is int and size >= 0 for size in sizes.values()):
             raise DataError(f"{short(name)} of {self.title} gave no splits of rows")
         if sum(sizes.values()) > _MAX_ROWS:
             raise DataError(f"{short(name)} of {self.title} gives more than {_MAX_ROWS:,} rows")
         found = {str(split): list(self._rows(str(split), size)) for split, size in sizes.items()}
-        return found[""] if [*found] == [""] else found
+        return found[""] if [*found] == [""] else found, [option for option in options if option in not_taken]
 
     def _rows(self, split: str, size: int) -> Iterator[Row]:
         before = self.guest.answered_bytes

@@ -82,7 +82,7 @@ class ConfigTask:
         asked = entry.repeats * copies_of(entry)  # one of them is 1
         self.times = asked if asked > 1 else repeats(votes, "sc_size", entry.place)
         self._copies = entry.repeats  # they stand among the rows; one sample asks for all of them
-        self.notes: list[str] = [note] if (note := left_out(entry)) else []
+        self.notes: list[str] = [*entry.notes, *([note] if (note := left_out(entry)) else [])]
 
     def task(self, *, scored: bool = True) -> Task[Any]:
         """Compile it. ``scored=False``: for its prompts alone, so that kshot need not have its evaluator."""

@@ -12,13 +12,10 @@ from kshot.configs.loaders.places import check_place, place_of
 from kshot.configs.names import short
 from kshot.configs.rows import Splits
 from kshot.configs.scope import located
-from kshot.core.errors import KshotError
+from kshot.core.errors import DataError, KshotError
 
-_NOT_THE_LOADERS = frozenset((
-    *("type", "abbr", "reader_cfg", "infer_cfg", "eval_cfg", "n", "k", "meta", "mode", "infer_order", "judge_cfg"),
-    *("judge_infer_cfg", "model_cfg", "summarizer"),
-))  # fmt: skip
-"""What of an entry is not given to its loader."""
+_FRAMEWORKS_OWN = frozenset(("type", "abbr", "reader_cfg", "infer_cfg", "eval_cfg", "n", "k"))
+"""Keys of an entry that the frameworks take out of it before they call the loader with all others."""
 
 
 def has_foreign_loader(entry: DatasetEntry) -> bool:
@@ -32,18 +29,22 @@ def foreign_rows(entry: DatasetEntry, place: Path | None = None) -> Splits:
     """Return the rows that the home's loader gives; ``place`` replaces the path that the config names."""
     name = entry.scope.name(entry["type"])
     home = entry.scope.homes[name.framework]
-    options = {key: value for key, value in entry.body.items() if key not in _NOT_THE_LOADERS}
+    options = {key: value for key, value in entry.body.items() if key not in _FRAMEWORKS_OWN}
     found = place if place is not None else _named_place(entry)
     if found is not None:
         options["path"] = str(found.resolve())
     try:
         with located(entry.place):
-            return home.rows(name.whole, options, [] if found is None else [found])
+            rows, not_taken = home.rows(name.whole, options, [] if found is None else [found])
+            if place is not None and "path" in not_taken:
+                raise DataError(f"it takes no path, so it cannot read {place}")
     except KshotError as exc:
         given = f"Or give the rows in final columns: --data {entry.abbr}=FILE_OR_FOLDER."
         exc.what = f"{name.last} of {home.title} gives no rows: {exc.what}"
         exc.hint = f"{exc.hint} {given}".strip()
         raise
+    entry.note_ignored([key for key in not_taken if key in entry], f"{name.last} of {home.title}")
+    return rows
 
 
 def _named_place(entry: DatasetEntry) -> Path | None:
