@@ -168,6 +168,48 @@ def test_several_files_are_checked_whatever_one_of_them_is(capsys):
     assert sum("gone.py: there is no such file" in line for line in done.err.splitlines()) == 1
 
 
+ENCODED = """
+encoded = entry("encoded", path="rows.jsonl")
+encoded["reader_cfg"].update(train_split="test", test_split="test")
+encoded["infer_cfg"].update(
+    ice_template=dict(type="PromptTemplate", template="{question} {answer}"),
+    prompt_template=dict(type="PromptTemplate", template="</E>{question}", ice_token="</E>"),
+    retriever=dict(type="TopkRetriever", ice_num=1, sentence_transformers_model_name="nobodys/encoder"),
+)
+encoded_datasets = [encoded]
+"""
+
+
+@pytest.mark.needs("torch", "transformers", "sentence-transformers")
+def test_an_encoder_that_is_not_here_is_missing(capsys, monkeypatch):
+    """The files after it are checked; a run refuses it in one line."""
+    monkeypatch.setattr("kshot.core.hub.hub_is_unreachable", lambda: True)
+    files = [write("encoded.py", ENCODED), write("hub.py", HUB)]
+    code, (encoded, *after) = objects(capsys, *files)
+    assert (code, len(after)) == (1, 2)
+    assert encoded["missing"][0].startswith("prompts: nobodys/encoder: there is no such folder, and its model could")
+    done = kshot(capsys, "run", "encoded.py", "-m", "model.py:judge")
+    assert (done.code, done.out) == (2, "")
+    (said,) = [line for line in done.err.splitlines() if "nobodys/encoder" in line]
+    assert "encoded.py, encoded: nobodys/encoder: " in said
+    assert "fault in kshot" not in done.err
+
+
+def test_a_file_at_which_kshot_fails_is_not_the_last(capsys, monkeypatch):
+    def fail(self):
+        raise OSError(f"no {self.path}")
+
+    monkeypatch.setattr("kshot.configs.source.ConfigSource.announcements", fail)
+    done = kshot(capsys, "check", write("hub.py", HUB), write("more.py", HUB))
+    assert done.code == 1
+    for name in ("hub.py", "more.py"):
+        assert f"{name}: OSError: no {name}. This is a fault in kshot" in done.err
+    monkeypatch.setenv("KSHOT_DEBUG", "1")
+    done = kshot(capsys, "check", "hub.py", "more.py")
+    assert done.code == 2
+    assert "Traceback" in done.err
+
+
 def test_what_files_have_in_common_is_announced_once(capsys):
     evaluator_home(Path("clone"), "return {'accuracy': 1.0}")
     files = [write(f"{name}.py", f"{name}_datasets = [entry('{name}', path='rows.jsonl')]\n") for name in "xy"]

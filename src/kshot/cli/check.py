@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kshot.core.errors import KshotError, UsageError
+from kshot.core import interrupts
+from kshot.core.errors import KshotError, UsageError, unforeseen
+from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
     import argparse
@@ -143,6 +146,12 @@ def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
         raise
     except KshotError as exc:
         file.fault = str(exc)
+    except BrokenPipeError:
+        raise
+    except Exception as exc:
+        if interrupts.received() is not None or os.environ.get("KSHOT_DEBUG"):
+            raise
+        file.fault = f"{one_line(config)}: {unforeseen(exc)}"
     finally:
         if source is not None:
             source.close()

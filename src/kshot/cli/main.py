@@ -15,7 +15,7 @@ from kshot.cli.streams import OutputError, drop_output, flushed, protect, protec
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
 from kshot.core.command_line import COMMAND
-from kshot.core.errors import KshotError, UsageError
+from kshot.core.errors import KshotError, UsageError, unforeseen
 from kshot.core.options import flag
 from kshot.core.postponed import BatchesOpen
 from kshot.core.visible import one_line
@@ -39,7 +39,6 @@ _OF_DATASETS = (
 )
 
 OK, WRONG, LIMIT_REACHED, BATCHES_OPEN = 0, 2, 4, 5  # cli/gate.py has the others
-_MOST_SHOWN = 300
 
 
 def command() -> int:
@@ -124,11 +123,7 @@ def _failed(exc: BaseException) -> int:
         if isinstance(exc, BatchesOpen):
             return BATCHES_OPEN
         return LIMIT_REACHED if isinstance(exc, LimitReached) else WRONG
-    cause = exc.__context__ if isinstance(exc, RuntimeError) else exc  # as which pathlib tells a circle of links
-    if isinstance(cause, OSError) and isinstance(cause.filename, str):
-        say(f"{one_line(cause.filename)[:_MOST_SHOWN]}: {cause.strerror}")
-        return WRONG
-    say(f"{type(exc).__name__}: {exc}. This is a fault in kshot or in your code; KSHOT_DEBUG=1 shows where.")
+    say(unforeseen(exc))
     return WRONG
 
 

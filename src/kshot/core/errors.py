@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from kshot.core.visible import one_line
 
+_MOST_SHOWN = 300
+
 
 class KshotError(Exception):
     """An error that the user can fix. ``str()`` gives the message that the command line shows."""
@@ -50,6 +52,14 @@ class MissingExtra(KshotError):  # noqa: N818 - it names what is missing
         several = len({name for names in missing.values() for name in names}) > 1
         command = f"pip install 'kshot[{','.join(extras)}]'"
         super().__init__("; ".join(needs), hint=f"Install {'them' if several else 'it'}: {command}")
+
+
+def unforeseen(exc: BaseException) -> str:
+    """Return what to say of an error that is not kshot's: of a file, what the system says; else that it is a fault."""
+    cause = exc.__context__ if isinstance(exc, RuntimeError) else exc  # as which pathlib tells a circle of links
+    if isinstance(cause, OSError) and isinstance(cause.filename, str):
+        return f"{one_line(cause.filename)[:_MOST_SHOWN]}: {cause.strerror}"
+    return f"{type(exc).__name__}: {exc}. This is a fault in kshot or in your code; KSHOT_DEBUG=1 shows where."
 
 
 def _packages(names: Sequence[str]) -> str:

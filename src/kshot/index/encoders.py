@@ -271,7 +271,7 @@ def text_encoder(model: str, batch_size: int, purpose: str, *, unit: bool = Fals
     from sentence_transformers import SentenceTransformer
 
     refuse_code(Path(model).expanduser())
-    loaded = SentenceTransformer(model)
+    loaded = hub.open_pretrained("model", model, SentenceTransformer, local_files_only=hub.hub_is_unreachable())
     return lambda texts: loaded.encode(list(texts), batch_size=batch_size, show_progress_bar=False)
 
 

@@ -118,11 +118,12 @@ def model_losses(name: str) -> LossesOf:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from kshot.core.hub import open_pretrained
+    from kshot.core.hub import hub_is_unreachable, open_pretrained
 
-    tokenizer = open_pretrained("tokenizer", name, AutoTokenizer.from_pretrained)
+    options = {"local_files_only": hub_is_unreachable()}
+    tokenizer = open_pretrained("tokenizer", name, AutoTokenizer.from_pretrained, **options)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = open_pretrained("weights", name, AutoModelForCausalLM.from_pretrained).to(device).eval()
+    model = open_pretrained("weights", name, AutoModelForCausalLM.from_pretrained, **options).to(device).eval()
 
     def losses(examples: str, prompts: Sequence[str]) -> list[float]:
         left_out = len(tokenizer(examples, verbose=False)["input_ids"])
