@@ -26,7 +26,7 @@ def test_a_command_sweeps_and_prints_the_curve_and_one_table(tmp_path, capsys, m
     arguments = ("-m", "embedded", "-d", PLANETS, "-k", "0,2", "--retriever", "random,bm25,k1=1.2", "--no-report")
     done = kshot(capsys, "run", *arguments, "--out", tmp_path / "run")
     assert done.code == 0
-    assert "planets · Accuracy by number of examples, n = 8" in done.out
+    assert "planets · Accuracy (acc_token) by number of examples, n = 8" in done.out
     assert "● random" in done.out
     assert re.search(r"^ *k +random +bm25,k1=1.2$", done.out, re.MULTILINE)
     assert not re.search(r"^task ", done.out, re.MULTILINE)  # the table of single tasks would repeat it
@@ -37,7 +37,7 @@ def test_a_command_sweeps_and_prints_the_curve_and_one_table(tmp_path, capsys, m
 
 
 def test_show_gate_and_samples_name_a_value(run, capsys):
-    assert "planets · Accuracy by number of examples" in kshot(capsys, "show", run).out
+    assert "planets · Accuracy (acc_token) by number of examples" in kshot(capsys, "show", run).out
     name = "planets,num_shots=2,retriever=bm25"
     assert kshot(capsys, "gate", run, "--fail-under", f"{name}:Accuracy=0").code == 0
     failed = kshot(capsys, "gate", run, "--fail-under", f"{name}:Accuracy=101")

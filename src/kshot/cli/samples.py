@@ -171,7 +171,7 @@ def _summary(selection: SampleSelection, *, full: bool) -> Iterator[str]:
     if not matching:
         yield f"none of the {every} matches" if selection.total else "this run has no samples"
         if selection.unrated:
-            metrics = ", ".join(sorted({scale.metric for scale in selection.wanted.scales.values()}))
+            metrics = ", ".join(sorted({scale.label for scale in selection.wanted.scales.values()}))
             yield (
                 f"of {selection.unrated:,}, {metrics or 'no metric'} says neither right nor wrong: "
                 "--below and --above choose by the score, --metric takes another metric"

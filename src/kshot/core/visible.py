@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 _UNSAFE = re.compile(
@@ -53,3 +54,12 @@ def _escape(found: re.Match[str]) -> str:
 
 def _json_escape(found: re.Match[str]) -> str:
     return json.dumps(found.group())[1:-1]
+
+
+def metric_label(*rows: Mapping[str, Any]) -> str:
+    """Return the name of the metric of these figures as people see it: with its rule, as in ``Accuracy (acc_norm)``.
+
+    Figures by several rules, such as those of two runs that are compared (``run_rule``), have all of them.
+    """
+    rules = dict.fromkeys(str(row[name]) for row in rows for name in ("rule", "run_rule") if row.get(name))
+    return f"{rows[0]['metric']} ({' / '.join(rules)})" if rules else str(rows[0]["metric"])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from kshot.core.records import Outcome, ResultRow, Sample
+from kshot.core.visible import metric_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class MeterReading:
     the journal. ``value`` is the figure of the first metric over the ``scored`` samples, with its 95 % interval;
     None where there is none yet. ``cost_usd`` is None where no price is known. ``workers``: what those of the model do
     now, in a line; "" for a model without workers. ``ahead``: samples of the tasks that follow which are answered
-    already, ``ahead_recalled`` those of them from the journal.
+    already, ``ahead_recalled`` those of them from the journal. ``rule``: that whose answers the metric rates.
     """
 
     done: int = 0
@@ -50,6 +51,12 @@ class MeterReading:
     workers: str = ""
     ahead: int = 0
     ahead_recalled: int = 0
+    rule: str = ""
+
+    @property
+    def label(self) -> str:
+        """The metric with its rule."""
+        return metric_label({"metric": self.metric, "rule": self.rule})
 
 
 class Meter(Protocol):

@@ -12,9 +12,13 @@ from typing import Any
 from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed
+from kshot.core.visible import metric_label
 
 _MOST_CHARACTERS = 100
 """Of one part of a name; MLflow takes 250 in all."""
+
+_RULE = re.compile(r" \((\w+)\)$")
+"""A rule behind the name of a metric, which stands there without brackets."""
 
 _REFUSED = re.compile(r"[^\w.\- :]+")
 """What MLflow refuses in names; a slash separates the parts."""
@@ -42,7 +46,7 @@ class FigureNames:
 
 def _part(text: str) -> str:
     """Return a text as one part of a name; MLflow takes the name for a path, so that dots at its ends go, too."""
-    name = _REFUSED.sub("_", text.replace("@", "_at_")).strip(" .")
+    name = _REFUSED.sub("_", _RULE.sub(r" \1", text.replace("@", "_at_"))).strip(" .")
     return name if 0 < len(name) <= _MOST_CHARACTERS else f"{name[:_MOST_CHARACTERS]}_{_digest(text)}"
 
 
@@ -57,7 +61,7 @@ def figures_of(rows: Sequence[ResultRow], names: FigureNames, *, by_model: bool)
     """
     found: dict[str, float] = {}
     for row in rows:
-        parts = (*([row["model"]] if by_model else []), row["task"], row["metric"])
+        parts = (*([row["model"]] if by_model else []), row["task"], metric_label(row))
         aspects: dict[str, Any] = {"": row.get("value")}
         if not row.get("detail"):
             low, high = row.get("ci95") or (None, None)

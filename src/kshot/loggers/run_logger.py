@@ -113,7 +113,7 @@ class RunLogger(Watcher):
         now = meter.read()
         figures: dict[str, float] = {self._names.of(*self._task, "samples", aspect="done"): now.done}
         if now.value is not None:
-            figures[self._names.of(*self._task, now.metric, aspect="running")] = now.value
+            figures[self._names.of(*self._task, now.label, aspect="running")] = now.value
         with self._quiet():
             self.log_figures(figures)
 

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.cells import cell
 from kshot.report.table import number, short_names
 from kshot.runs.headline import finite, headlines
@@ -16,7 +17,7 @@ from kshot.runs.headline import finite, headlines
 By: TypeAlias = Literal["category", "subset", "task"]
 Order: TypeAlias = Literal["worst", "best"]
 FigureScale: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
-"""What two figures must share to be compared as they are: the metric, its direction and the ends of its scale."""
+"""What two figures must share to be compared: the metric with its rule, its direction and the ends of its scale."""
 
 _MAX_LISTED = 5
 _BAR_COLUMNS = 24
@@ -97,8 +98,8 @@ def _comparable(rows: Sequence[ResultRow]) -> list[list[ResultRow]]:
 
 
 def figure_scale(row: ResultRow) -> FigureScale:
-    """Return the metric of a figure, whether higher ones are better, and the ends of the metric's scale."""
-    return row["metric"], _is_upwards(row), tuple(row.get("bounds") or ())
+    """Return the metric of a figure with its rule, whether higher is better, and the ends of the scale."""
+    return metric_label(row), _is_upwards(row), tuple(row.get("bounds") or ())
 
 
 def _is_upwards(row: ResultRow) -> bool:
@@ -144,7 +145,7 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
         texts: list[object] = [row[found.by]]
         texts += [whole_of(row, found.by)] if len(wholes) > 1 else []
         texts += [names[str(row.get("model", ""))]] if len(names) > 1 else []
-        texts += [row["metric"] + marks[_is_upwards(row)], row.get("n", "")]
+        texts += [metric_label(row) + marks[_is_upwards(row)], row.get("n", "")]
         texts.append("–" if row.get("value") is None else number(row["value"], digits[0]))
         texts.append("" if ends is None else "–".join(number(end, digits[1]) for end in ends))
         texts += [row.get("failed") or ""] if any(each.get("failed") for each in rows) else []
@@ -174,7 +175,7 @@ def below(found: Breakdown, order: Order) -> Iterator[str]:
 def sorting(found: Breakdown) -> Iterator[str]:
     """Say what the order of figures on several scales is."""
     if found.apart:
-        endless = ", ".join(dict.fromkeys(row["metric"] for row in found.every if _scale(row) is None))
+        endless = ", ".join(dict.fromkeys(metric_label(row) for row in found.every if _scale(row) is None))
         yield f"sorted within each metric, because these have no scale with two ends: {endless}"
     elif len({figure_scale(row)[1:] for row in found.every}) > 1:
         yield "sorted by the share of each scale that the figure reaches"

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, cell, shortened
 from kshot.report.columns import broken, fair_width
 from kshot.report.compared_pairs import pair_names, pair_of
@@ -138,7 +139,7 @@ def _largest_first(rows: Sequence[ResultRow]) -> list[ResultRow]:
 
 def _title(rows: Sequence[ResultRow]) -> str:
     """Say what all rows of a table share."""
-    metrics = {row["metric"]: row["higher_is_better"] for row in rows}
+    metrics = {metric_label(row): row["higher_is_better"] for row in rows}
     name, higher = next(iter(metrics.items()))
     what = "Figures" if len(metrics) > 1 else name if higher else f"{name}, lower is better"
     baseline = pair_names(rows).baseline
@@ -165,9 +166,9 @@ def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
         columns.append(_words("task", rows, task_name))
     if part:
         columns.append(_words(part, rows, lambda row: shortened(row[part], _MAX_PART)))
-    if len({row["metric"] for row in rows}) > 1:
+    if len(set(map(metric_label, rows))) > 1:
         marks = {True: "", False: " ↓"}  # as the field marks what should be low
-        columns.append(_words("metric", rows, lambda row: f"{row['metric']}{marks[row['higher_is_better']]}"))
+        columns.append(_words("metric", rows, lambda row: f"{metric_label(row)}{marks[row['higher_is_better']]}"))
     if pairs.several:
         columns.append(_words(pairs.heading, rows, lambda row: pairs.names[pair_of(row)]))
     headings = ("baseline", "value" if pairs.several and pairs.heading == "run" else "run")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.cells import shortened
 from kshot.report.table import number
 from kshot.report.verdicts import shown_p
@@ -45,12 +46,12 @@ def sentence(row: ResultRow) -> str:
         return f"{run} and {other} cannot be compared on {task}: {_obstacle(row)}."
     sign = 1 if row["higher_is_better"] else -1
     ahead = sign * row["difference"]
-    unit = f"{'points ' if 'both' in row else ''}in {row['metric']}"
+    unit = f"{'points ' if 'both' in row else ''}in {metric_label(row)}"
     if row["verdict"] is None:
         amount = f"{signed(row['difference'], digits_of([row]))} {unit}"
         if row.get("won") == row.get("lost") == 0:
             who = "the only question has" if row["n"] == 1 else f"each of the {row['n']:,} questions has"
-            return f"{run} and {other} do the same on {task}: {who} the same {row['metric']}."
+            return f"{run} and {other} do the same on {task}: {who} the same {metric_label(row)}."
         return f"{run} and {other} cannot be told apart on {task}: {amount}{_beside(row, sign=1)}{_questions(row)}."
     better = row["verdict"] == "better"
     word = "ahead of" if better else "behind"
@@ -61,7 +62,7 @@ def sentence(row: ResultRow) -> str:
 def _obstacle(row: ResultRow) -> str:
     """Say why a row has no difference."""
     if row["n"]:
-        return f"{row['metric']} has no value in one of them"
+        return f"{metric_label(row)} has no value in one of them"
     failed = row.get("failed_baseline") or row.get("failed_run")
     return "no question was answered in both" if failed else "no question is in both"
 

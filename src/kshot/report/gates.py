@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, block, cell
 from kshot.report.columns import broken, fair_width
 from kshot.report.table import number, short_names
@@ -31,10 +32,10 @@ _UNDECIDED = ("! error", "bold red")
 def gate_label(row: ResultRow) -> str:
     """Return what a row checks, in few words."""
     if row["gate"] == "fail_under":
-        return f"{row['metric']} {'at least' if row['higher_is_better'] else 'at most'} {row['threshold']:g}"
+        return f"{metric_label(row)} {'at least' if row['higher_is_better'] else 'at most'} {row['threshold']:g}"
     if row["gate"] == "fail_if_worse":
         other = row.get("baseline_model", row["model"]) != row["model"]  # the subject says which model it is if not
-        return f"{row['metric']} not worse than {row['baseline' if other else 'baseline_run']}"
+        return f"{metric_label(row)} not worse than {row['baseline' if other else 'baseline_run']}"
     return "no failed sample" if row["gate"] == "fail_on_failed" else "the check can be made"
 
 

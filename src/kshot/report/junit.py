@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from kshot.core.records import ResultRow
-from kshot.core.visible import one_line
+from kshot.core.visible import metric_label, one_line
 from kshot.report.gates import gate_finding, gate_label
 
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -52,7 +52,7 @@ def junit_xml(
     )
     properties = ET.SubElement(suite, "properties")
     for row in figures:
-        name = f"{row['task']} {row['metric']} on {row['model']}"
+        name = f"{row['task']} {metric_label(row)} on {row['model']}"
         properties.append(_element("property", name=name, value="" if row["value"] is None else row["value"]))
     suite.extend(cases)
     ET.SubElement(suite, "system-out").text = "\n".join(
@@ -92,10 +92,10 @@ def _said(tag: str, row: ResultRow, **attributes: object) -> ET.Element:
 
 def _of_figure(row: ResultRow) -> ET.Element:
     if row["value"] is None:
-        case = _case(row, row["metric"])
+        case = _case(row, metric_label(row))
         case.append(_element("skipped", message=f"no sample was scored ({row['failed']} failed)"))
         return case
-    return _case(row, row["metric"])
+    return _case(row, metric_label(row))
 
 
 def _case(row: ResultRow, name: str) -> ET.Element:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from kshot.core.records import ResultRow
-from kshot.core.visible import one_line
+from kshot.core.visible import metric_label, one_line
 from kshot.report.comparison import main_rows
 from kshot.report.comparison_words import answers, digits_of, signed, task_name, warnings
 from kshot.report.setting_table import setting_name, setting_text
@@ -71,7 +71,7 @@ def _table(rows: Sequence[ResultRow]) -> str:
         texts = {
             "task": row["task"],
             "model": names[str(row.get("model", ""))],
-            "metric": row["metric"],
+            "metric": metric_label(row),
             "n": row.get("n", ""),
             "value": "–" if row.get("value") is None else number(row["value"], 2),
             "95 %": "" if row.get("ci95") is None else "–".join(number(end, 1) for end in row["ci95"]),
@@ -221,7 +221,7 @@ def _compared_texts(row: ResultRow, digits: int) -> dict[str, object]:
         **{each: "" if row.get(each) is None else row[each] for each in ("won", "lost")},
         **{name: "–" if value is None else number(value, digits) for name, value in values.items()},
         "task": f"{row['task']}[{row['category']}]" if "category" in row else task_name(row),
-        "metric": row["metric"] if row["higher_is_better"] else f"{row['metric']} ↓",
+        "metric": f"{metric_label(row)}{'' if row['higher_is_better'] else ' ↓'}",
         "difference": "–" if row["difference"] is None else signed(row["difference"], digits),
         "95 %": "" if row["ci95"] is None else " to ".join(signed(end, digits) for end in row["ci95"]),
         "p": "" if row["p_corrected"] is None else p_value(row),

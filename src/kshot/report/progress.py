@@ -95,7 +95,7 @@ def progress_line(state: ProgressState) -> str:
     elif running is not None:
         several = any(task.model != running.model for task in state.tasks)
         name = f"{running.task} on {running.model}" if several else running.task
-        figure = "" if running.reading.value is None else f" {running.reading.metric} {running.reading.value:.1f}"
+        figure = "" if running.reading.value is None else f" {running.reading.label} {running.reading.value:.1f}"
         parts.append(name + figure)
     return one_line(_SEPARATOR.join([*parts, *([f"{state.failed:,} failed"] if state.failed else [])]))
 
@@ -177,7 +177,7 @@ def _fold(name: str, tasks: Sequence[TaskProgress], what: str, width: int) -> It
     parts = [_Part(f"{len(done):,} of {len(tasks):,} {what} done")]
     readings = [task.reading for task in done]
     figures = [each.value for each in readings if each.value is not None]
-    metrics = {each.metric for each in readings}
+    metrics = {each.label for each in readings}
     if figures and what == "subsets" and len(metrics) == 1 and len(figures) == len(done):
         parts.append(_Part(f"mean {metrics.pop()} {sum(figures) / len(figures):.1f}", "bold"))
     parts += _spent(readings)
@@ -208,7 +208,7 @@ def _running(task: TaskProgress, width: int) -> Iterator[Text]:
 def _figure(now: MeterReading) -> Iterator[_Part]:
     if now.value is not None:
         ends = "" if now.interval is None else " [{:.1f}, {:.1f}]".format(*now.interval)
-        yield _Part(f"{now.metric} {now.value:.1f}{ends}", "bold")
+        yield _Part(f"{now.label} {now.value:.1f}{ends}", "bold")
 
 
 def _spent(readings: Sequence[MeterReading]) -> Iterator[_Part]:

@@ -75,7 +75,7 @@ def verdict_text(look: SampleLook) -> SafeText:
     """Return whether a sample is right, and its score."""
     sign, colour = _SIGNS[look.scale.verdict(look.row)]
     score = look.scale.score(look.row)
-    figure = "" if score is None else f"{look.scale.metric} {figure_text(score)}"
+    figure = "" if score is None else f"{look.scale.label} {figure_text(score)}"
     return assembled((sign, f"bold {colour}"), cell(" · " if sign and figure else ""), cell(figure))
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import PurePath
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.gates import gate_finding, gate_label, gate_subjects, pairing_lines, verdict_of
 from kshot.report.markdown_table import Markdown, markdown_table, markdown_text
 from kshot.report.table import number, short_names
@@ -101,7 +102,7 @@ def _results(rows: Sequence[ResultRow], names: dict[str, str]) -> str:
     header = ["task", *(["model"] if models else []), "metric", "value", "95 %", "n", *(["failed"] if failed else [])]
     lines = [
         [
-            *(row["task"], *([names[str(row["model"])]] if models else []), row["metric"]),
+            *(row["task"], *([names[str(row["model"])]] if models else []), metric_label(row)),
             *(_number(row["value"]), _ends(row["ci95"]), row["n"], *([row["failed"]] if failed else [])),
         ]
         for row in rows
@@ -125,7 +126,7 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
         yield f"### Compared with {_name(path)}"
         lines = [
             [
-                *(subject, row["metric"], _number(row["baseline_value"]), _number(row["run_value"])),
+                *(subject, metric_label(row), _number(row["baseline_value"]), _number(row["run_value"])),
                 *(_number(row["difference"], "+"), _ends(row["ci95"], "+", " to ")),
                 *(None if row["p_corrected"] is None else p_value(row), row["verdict"] or "not told apart"),
                 *(row["n"], row.get("won"), row.get("lost")),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import correction, shown_p
 from kshot.runs.swept_rows import AXES, NUMERIC, SHOTS, SWEEP, shown_value
@@ -37,7 +38,7 @@ def _subject(row: ResultRow, models: Mapping[str, str]) -> str:
     of = [models[str(row["a_model"])]] if len(models) > 1 else []
     where = [_value(name, value) for name, value in _at(row).items()] if row[SWEEP] in NUMERIC else []
     by = [] if row[SWEEP] in NUMERIC else [f"by {AXES.get(row[SWEEP], row[SWEEP])}"]
-    return " · ".join([" ".join([f"{row['task']} {row['metric']}", *by]), *of, *where])
+    return " · ".join([" ".join([f"{row['task']} {metric_label(row)}", *by]), *of, *where])
 
 
 def _at(row: ResultRow) -> Mapping[str, Any]:

@@ -113,7 +113,7 @@ class SweepTable:
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
         table.add_column(cell(HEADS.get(self.found.across, self.found.across)), justify="right")
         for name in self.names:
-            table.add_column(cell(name or self.found.metric), justify="right", no_wrap=True)
+            table.add_column(cell(name or self.found.label), justify="right", no_wrap=True)
         best = _best(self.found)
         for at, step in enumerate(self._steps()):
             table.add_row(cell(step), *(_figure(line.rows[at], best) for line in self.found.lines))
@@ -126,7 +126,7 @@ class SweepTable:
         if several:
             table.add_column(max_width=_NAME_ROOM, no_wrap=True)
         table.add_column(cell(HEADS.get(self.found.across, self.found.across)), no_wrap=True, max_width=_VALUE_ROOM)
-        table.add_column(cell(self.found.metric), justify="right")
+        table.add_column(cell(self.found.label), justify="right")
         table.add_column("95 %", justify="right", style="dim", no_wrap=True)
         drawn = width >= _BAR + _NAME_ROOM * several + _VALUE_ROOM
         if drawn:

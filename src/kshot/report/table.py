@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.cells import cell
 from kshot.report.details_table import DetailsTable
 from kshot.report.quantities import money
@@ -50,7 +51,6 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
         rows = [{**row, "task": f"{names[row['model']]} · {row['task']}", "model": ""} for row in rows]
         models = [""]
     counts = {name: style for name, style in _COUNT_STYLES.items() if any(row.get(name) for row in rows)}
-    rules = _rules(rows)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column("task", overflow="fold")
     table.add_column("metric")
@@ -64,9 +64,8 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
     for name, style in counts.items():
         table.add_column(name.replace("_", " "), justify="right", style=style)
     told: set[tuple[str, str]] = set()
-    for (task, metric), found in _by_task(rows).items():
-        own = [rule for rule in _rules(found.values()) if len(rules) > 1]  # one for all is said once, in the details
-        cells: list[object] = [task, f"{metric} = {', '.join(own)}" if own else metric]
+    for (task, _), found in _by_task(rows).items():
+        cells: list[object] = [task, metric_label(*found.values())]
         cells += ["" if (task, key) in told else _told(found.values(), key) for key in said]
         told.update((task, key) for key in said if key == "code")  # one for all figures of a task
         sizes = [row["n"] for model in models if (row := found.get(model)) is not None]
@@ -98,22 +97,16 @@ def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
         single = ("subset" in row and row.get("dataset") in averaged) or "example_seed" in row
         if row.get("detail") and not single:
             lines.setdefault((row["model"], row["task"]), {})[row["metric"]] = _figure(row)
-    rules = {(row["model"], row["task"]): row["rule"] for row in rows if row.get("rule")}
+    ruled = {(row["model"], row["task"]) for row in rows if row.get("rule")}
     kinds: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for line, figures in lines.items():
         kinds.setdefault(tuple(figures), []).append(line)
     for metrics, some in kinds.items():
-        own = list(dict.fromkeys(rules[line] for line in some if line in rules))
-        title = f"Accuracy is {own[0]}; by all rules:" if len(own) == 1 else "By all rules:" if own else "More figures:"
+        title = "By all rules:" if any(line in ruled for line in some) else "More figures:"
         labels = [task if len(names) == 1 else f"{names[model]} · {task}" for model, task in some]
         yield Group(
             cell(title, "dim"), DetailsTable(metrics, dict(zip(labels, (lines[line] for line in some), strict=True)))
         )
-
-
-def _rules(rows: Iterable[ResultRow]) -> list[str]:
-    """Return the rules that the headlines go by."""
-    return list(dict.fromkeys(row["rule"] for row in rows if row.get("rule")))
 
 
 def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, ResultRow]]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kshot.core.p_values import p_text
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
 
@@ -44,8 +45,8 @@ def model_verdicts(comparisons: Sequence[ResultRow]) -> Iterator[str]:
 def _sentences(comparisons: Sequence[ResultRow]) -> Iterator[_Sentence]:
     """Yield a sentence for each task and measure."""
     names = short_names(row[side] for row in comparisons for side in ("a_model", "b_model"))
-    for task, measure in dict.fromkeys((row["task"], row["metric"]) for row in comparisons):
-        pairs = [row for row in comparisons if (row["task"], row["metric"]) == (task, measure)]
+    for task, measure in dict.fromkeys((row["task"], metric_label(row)) for row in comparisons):
+        pairs = [row for row in comparisons if (row["task"], metric_label(row)) == (task, measure)]
         systems = {system for row in pairs for system in (row["a"], row["b"])}
         if len(pairs) < len(systems) * (len(systems) - 1) // 2:  # systems with different chunks cannot all be compared
             continue
@@ -150,8 +151,9 @@ def spreads(rows: Sequence[ResultRow]) -> Iterator[str]:
             else ""
         )
         yield (
-            f"{row['task']} {row['metric']}{of}: {number(row['value'], 2)} on average, from {number(row['lowest'], 2)} "
-            f"to {number(row['highest'], 2)} by the choice of examples (SD {number(row['sd'], 2)}){beside}."
+            f"{row['task']} {metric_label(row)}{of}: {number(row['value'], 2)} on average, "
+            f"from {number(row['lowest'], 2)} to {number(row['highest'], 2)} by the choice of examples "
+            f"(SD {number(row['sd'], 2)}){beside}."
         )
     if len(found) > _MAX_LINES:
         yield f"… and {len(found) - _MAX_LINES} more spreads in summary.json."

@@ -14,26 +14,15 @@ from typing import TypeAlias
 from kshot.core.errors import RunError
 from kshot.core.p_values import p_text
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.runs.headline import task_rows
 from kshot.runs.record import RunRecord
 
 _SAME_QUESTIONS = "A baseline has the same questions, and the same metric."
 _KEPT = (
-    *("task", "average", "metric", "higher_is_better", "baseline", "run", "baseline_run", "baseline_model"),
-    *(
-        "run_model",
-        "baseline_value",
-        "run_value",
-        "difference",
-        "ci95",
-        "p",
-        "p_corrected",
-        "family",
-        "n",
-        "won",
-        "lost",
-    ),
-    *("only_baseline", "only_run", "failed_baseline", "failed_run", "verdict"),
+    *("task", "average", "metric", "rule", "run_rule", "higher_is_better", "baseline", "run", "baseline_run"),
+    *("baseline_model", "run_model", "baseline_value", "run_value", "difference", "ci95", "p", "p_corrected", "family"),
+    *("n", "won", "lost", "only_baseline", "only_run", "failed_baseline", "failed_run", "verdict"),
 )
 _Key: TypeAlias = tuple[str, str, str]
 _PARTS = ("model", "task", "metric")
@@ -107,7 +96,7 @@ def brief_reason(row: ResultRow) -> str:
     """Return the reason of a check, without the samples that could be paired."""
     if row["gate"] != "fail_if_worse":
         return str(row["reason"])
-    what = f"{row['task']} {row['metric']} on {row['run']}"
+    what = f"{row['task']} {metric_label(row)} on {row['run']}"
     if "lacks" in row:
         return f"{what} is not compared with {row['baseline']}: {why_left_out(row)}"
     if row["difference"] is None or row["p_corrected"] is None:
@@ -167,6 +156,7 @@ def _alone(row: ResultRow, key: _Key, others: Collection[tuple[str, ...]], side:
         "reason": "",
         "baseline_path": sides.place,
         **dict(zip(_PARTS, key, strict=True)),
+        **({"rule": row["rule"]} if "rule" in row else {}),
         "higher_is_better": row.get("higher_is_better", True),
         "baseline": sides.baseline,
         "run": sides.run,

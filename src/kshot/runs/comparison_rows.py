@@ -80,6 +80,12 @@ class Gathered:
                     "(bits_per_byte, byte_perplexity, word_perplexity)"
                 )
             else:
+                rules = [figures[metric].get("rule") for figures in (one, other)]
+                if None not in rules and rules[0] != rules[1]:
+                    self._note(
+                        f"{matched.baseline_task}: {metric} goes by {rules[0]} in {labels[0]} and by {rules[1]} in "
+                        f"{labels[1]}; --normalise chooses one rule for both"
+                    )
                 yield metric
 
     def _task(self, matched: Match, metric: str) -> Pair | None:
@@ -207,10 +213,10 @@ _NOTHING: ResultRow = {
 """What a row has where both systems answered no sample, or none with a figure."""
 
 _ORDER = (
-    "task", "run_task", "category", "average", "kind", "metric", "higher_is_better", "baseline", "run", "baseline_run",
-    "baseline_model", "run_run", "run_model", "baseline_value", "run_value", "difference", "ci95", "p", "p_corrected",
-    "family", "n", "won", "lost", "both", "neither", "tied", "only_baseline", "only_run", "failed_baseline",
-    "failed_run", "verdict",
+    "task", "run_task", "category", "average", "kind", "metric", "rule", "run_rule", "higher_is_better", "baseline",
+    "run", "baseline_run", "baseline_model", "run_run", "run_model", "baseline_value", "run_value", "difference",
+    "ci95", "p", "p_corrected", "family", "n", "won", "lost", "both", "neither", "tied", "only_baseline", "only_run",
+    "failed_baseline", "failed_run", "verdict",
 )  # fmt: skip
 
 
@@ -227,7 +233,8 @@ def _shared_figure(matched: Match, metric: str) -> ResultRow:
     """Return the row of a figure, with the scale that both runs agree on."""
     one, other = (figures[metric] for figures in _figures(matched))
     agreed = {name for name in ("bounds", "binary") if one.get(name) == other.get(name)}
-    return {name: value for name, value in one.items() if name not in {"bounds", "binary"} or name in agreed}
+    shared = {name: value for name, value in one.items() if name not in {"bounds", "binary"} or name in agreed}
+    return shared | ({"run_rule": other["rule"]} if other.get("rule", one.get("rule")) != one.get("rule") else {})
 
 
 def _same_parts(matched: Match, metric: str) -> bool:
@@ -253,6 +260,7 @@ def _start(matched: Match, figure: ResultRow) -> ResultRow:
         **({} if matched.other_task == matched.baseline_task else {"run_task": matched.other_task}),
         **({"kind": figure["kind"]} if "kind" in figure else {}),
         "metric": figure["metric"],
+        **{name: figure[name] for name in ("rule", "run_rule") if name in figure},
         "higher_is_better": _is_higher_better(figure),
         "baseline": one.label,
         "run": other.label,

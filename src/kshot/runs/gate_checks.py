@@ -15,6 +15,7 @@ from typing import Any
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.core.watcher import PlannedTask
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.swept_rows import BASE
@@ -194,7 +195,7 @@ def _is_better_upwards(row: ResultRow, directions: Mapping[tuple[str, str], set[
 
 def _under(row: ResultRow, threshold: Threshold, *, upwards: bool) -> ResultRow:
     """Return whether a figure reaches a threshold: from above, where lower figures are better."""
-    what = f"{row['task']} {row['metric']} on {row['model']}"
+    what = f"{row['task']} {metric_label(row)} on {row['model']}"
     value, least = finite(row["value"]), threshold.value
     if value is None:
         failed = f" ({row['failed']} failed)" if row["failed"] else ""
@@ -208,7 +209,7 @@ def _under(row: ResultRow, threshold: Threshold, *, upwards: bool) -> ResultRow:
         "gate": "fail_under",
         "passed": passed,
         "reason": reason,
-        **{name: row[name] for name in ("task", "model", "metric")},
+        **{name: row[name] for name in ("task", "model", "metric", "rule") if name in row},
         "higher_is_better": upwards,
         "value": value,
         "threshold": least,

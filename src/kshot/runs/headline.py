@@ -126,6 +126,7 @@ def _figure(row: ResultRow) -> dict[str, Any]:
         "task": row["task"],
         "model": _label(row, "model"),
         "metric": row["metric"],
+        **({"rule": str(row["rule"])} if row.get("rule") else {}),
         "higher_is_better": row.get("higher_is_better") is not False,
         "bounds": _bounds(row.get("bounds")),
         "value": finite(row.get("value")),

@@ -12,7 +12,7 @@ from kshot.core.protocols import Scorer
 from kshot.core.records import Outcome, Sample, Value
 from kshot.core.task import TaskResult
 from kshot.core.watcher import MeterReading
-from kshot.statistics.figures import figure
+from kshot.statistics.figures import figure, named_rule
 from kshot.statistics.intervals import PERCENT, interval, wilson, within_scale
 from kshot.statistics.resampling import Interval, is_mean, mean
 
@@ -67,9 +67,9 @@ class RunMeter:
         """Return the counts of the task that runs now, or of the last one."""
         with self._lock:
             result = self._result
-            name, n, value, found = "", 0, None, None
+            name, rule, n, value, found = "", "", 0, None, None
             if result is not None:
-                name = self._figure.name
+                name, rule = self._figure.name, self._figure.rule
                 with suppress(Exception):  # a plug-in may raise anything; the run itself will tell what is wrong
                     n, value, found = self._figure.read(result)
             (read, written), cost = self._budget.tokens, self._budget.cost
@@ -82,6 +82,7 @@ class RunMeter:
                 completion_tokens=written - self._before[2],
                 cost_usd=max(0.0, cost - self._before[3]) if self._budget.priced else None,
                 metric=name,
+                rule=rule,
                 scored=n,
                 value=value,
                 interval=found,
@@ -110,12 +111,12 @@ class RunningFigure:
     def __init__(self, result: TaskResult | None) -> None:
         """Find the first metric that is more than a detail."""
         named = result.task.metrics if result is not None else ()
-        self.name = ""
+        self.name = self.rule = ""
         self._metric: Scorer | None = None
         for metric in reversed(named):
             for name in reversed(metric.names):
                 if name not in metric.details:
-                    self.name, self._metric = name, metric
+                    self.name, self.rule, self._metric = name, named_rule(name, metric).get("rule", ""), metric
         self._n = self._lows = self._highs = 0
         self._sum = 0.0
         self._checked = 0

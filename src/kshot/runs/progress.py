@@ -135,13 +135,12 @@ def _task(value: Any) -> TaskProgress:
 
 
 def _reading(value: Any) -> MeterReading:
-    later = {"workers": "", **dict.fromkeys(_AHEAD, 0)}  # what earlier versions did not write
+    later = {"workers": "", "rule": "", **dict.fromkeys(_AHEAD, 0)}  # what earlier versions did not write
     given = _record(MeterReading, {**later, **value} if isinstance(value, Mapping) else value)
     read: dict[str, Any] = {name: _count(given[name]) for name in (*_COUNTS, *_AHEAD)}
     read |= {name: _number(given[name], least=-math.inf) for name in ("cost_usd", "value")}
-    return MeterReading(
-        **read, metric=_text(given["metric"]), interval=_interval(given["interval"]), workers=_text(given["workers"])
-    )
+    read |= {name: _text(given[name]) for name in ("metric", "rule", "workers")}
+    return MeterReading(**read, interval=_interval(given["interval"]))
 
 
 def _interval(value: Any) -> tuple[float, float] | None:

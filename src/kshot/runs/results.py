@@ -12,7 +12,7 @@ from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
 from kshot.runs.swept_pairs import AVERAGES, swept_pairs
 from kshot.runs.swept_rows import SWEEP
-from kshot.statistics.figures import OWN_AGGREGATE, figure, reduced
+from kshot.statistics.figures import OWN_AGGREGATE, figure, named_rule, reduced
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures, holm
 from kshot.statistics.permutation import LEVEL, share_test
@@ -55,7 +55,7 @@ def _row(
         **result.task.labels,
         **result.task.metric_labels.get(name, {}),
         "metric": name,
-        **({"rule": metric.rule} if metric.rule and metric.rule != name else {}),
+        **named_rule(name, metric),
         **({"detail": True} if name in metric.details else {"higher_is_better": metric.higher_is_better}),
         "value": reduce(values) if values else None,
         "n": len(values),
@@ -122,6 +122,7 @@ def _between(
         row = {
             "task": name,
             "metric": metric,
+            **named_rule(metric, scorer, dict(other.named())[metric]),
             "higher_is_better": scorer.higher_is_better,
             "a": names[0],
             "b": names[1],
@@ -163,7 +164,9 @@ def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Itera
             subsets = [(by_name[one["model"], name], by_name[other["model"], name]) for name in names]
             if len(names) == len(one["tasks"]) == len(other["tasks"]) and (pair := _averaged(one, subsets)):
                 who = {"a": one["model"], "b": other["model"], "a_model": one["model"], "b_model": other["model"]}
-                shared = {name: one[name] for name in ("task", "average", "metric", "higher_is_better")}
+                shared = {
+                    name: one[name] for name in ("task", "average", "metric", "rule", "higher_is_better") if name in one
+                }
                 yield subsets[0][0].task.kind, shared | who, pair
 
 

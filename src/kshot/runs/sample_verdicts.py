@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.runs.headline import TaskOnModel, finite, headlines, task_rows
 
 SampleVerdict: TypeAlias = Literal["right", "partly", "wrong", "failed", "unrated"]
@@ -29,6 +30,11 @@ class MetricScale:
     best: float | None
     upwards: bool = True
     rule: str = ""
+
+    @property
+    def label(self) -> str:
+        """The metric with its rule."""
+        return metric_label({"metric": self.metric, "rule": "" if self.rule == self.metric else self.rule})
 
     def score(self, row: ResultRow) -> float | None:
         """Return the score of a sample; None if it has none."""

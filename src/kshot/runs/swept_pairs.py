@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.runs.swept_rows import BASE, NUMERIC, SWEEP
+from kshot.statistics.figures import named_rule
 from kshot.statistics.paired import Pair, averaged, has_figures
 from kshot.statistics.units import same_units
 
@@ -55,7 +56,8 @@ def _of_tasks(results: Sequence[TaskResult], pair_of: PairOf) -> Iterator[tuple[
                     continue
                 points = one.task.labels[SWEEP], other.task.labels[SWEEP]
                 names = one.task.name, other.task.name
-                shared = {"task": base, "metric": metric, "higher_is_better": scorer.higher_is_better}
+                rule = named_rule(metric, scorer, dict(other.named())[metric])
+                shared = {"task": base, "metric": metric, **rule, "higher_is_better": scorer.higher_is_better}
                 yield shared | _sides(model, names, option, points), pair
 
 
@@ -77,7 +79,7 @@ def _of_averages(
             pair = averaged([pair_of(a, b, metric) for a, b in subsets], weighted=one["average"] == "weighted")
             if pair is not None:
                 names, points = (one["task"], other["task"]), (one[SWEEP], other[SWEEP])
-                shared = {name: one[name] for name in ("metric", "higher_is_better", "average")}
+                shared = {name: one[name] for name in ("metric", "rule", "higher_is_better", "average") if name in one}
                 yield {"task": base} | shared | _sides(model, names, option, points), pair
 
 

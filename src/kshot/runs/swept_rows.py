@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.runs.headline import headlines
 
 SWEEP, BASE = "sweep", "swept"
@@ -54,11 +55,16 @@ class SweptFigures:
         return self.across in NUMERIC
 
     @property
+    def label(self) -> str:
+        """The metric with its rule."""
+        return metric_label(*self.found)
+
+    @property
     def title(self) -> str:
         """What is shown, for a heading."""
         upwards = self.found[0].get("higher_is_better") is not False
         by = AXES.get(self.across, self.across)
-        return f"{self.of} · {self.metric} by {by}{'' if upwards else ' (lower is better)'}"
+        return f"{self.of} · {self.label} by {by}{'' if upwards else ' (lower is better)'}"
 
 
 AXES = {

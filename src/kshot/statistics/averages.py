@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
-from kshot.statistics.figures import figure
+from kshot.statistics.figures import figure, named_rule
 from kshot.statistics.intervals import macro_interval, within_scale
 
 Average: TypeAlias = Literal["macro", "weighted"]
@@ -54,7 +54,7 @@ def average_rows(
                 "dataset": dataset,
                 "average": average,
                 "metric": name,
-                **({"rule": metric.rule} if metric.rule and metric.rule != name else {}),
+                **named_rule(name, metric),
                 **(
                     {"tasks": [result.task.name for result in chosen]}
                     if label == whole and name not in metric.details

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 
 from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import Scorer
-from kshot.core.records import Value
+from kshot.core.records import ResultRow, Value
 
 ROUNDING = 1e-9
 """By so much of its scale a value may pass the ends: it was rounded."""
 
 OWN_AGGREGATE = "own"
 """Says that only the metric itself knows how its values become a figure."""
+
+
+def named_rule(name: str, *metrics: Scorer) -> ResultRow:
+    """Return what a row says of the rule of a figure, where its name does not: one, or those of two."""
+    rules = dict.fromkeys(metric.rule for metric in metrics if metric.rule not in {"", name})
+    return {"rule": " / ".join(rules)} if rules else {}
 
 
 def reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float | None:

@@ -17,7 +17,7 @@ from typing import Any
 from kshot.core.errors import RunError
 from kshot.core.shareable import shareable
 from kshot.core.text_files import is_plain
-from kshot.core.visible import one_line
+from kshot.core.visible import metric_label, one_line
 from kshot.runs.listing import newest_first
 from kshot.runs.progress import ProgressState
 from kshot.runs.samples_file import SAMPLES
@@ -135,7 +135,10 @@ class RunKeys:
 def _line(key: str, record: dict[str, Any], *, has_samples: bool) -> dict[str, Any]:
     headline = record["headline"]
     line = {name: record[name] for name in _SAME}
-    line["headline"] = None if headline is None else {name: headline.get(name) for name in _HEADLINE}
+    line["headline"] = headline and {
+        **{name: headline.get(name) for name in _HEADLINE},
+        "metric": metric_label(headline),
+    }
     line |= {"figures": len(record["figures"]), "samples": has_samples}
     return {"key": key, "name": one_line(record["run"]), **shown(line)}
 

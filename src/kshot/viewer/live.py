@@ -128,7 +128,8 @@ def _tasks(progress: ProgressState) -> list[dict[str, Any]]:
     return [
         {
             **{name: getattr(task, name) for name in ("task", "model", "state", "total")},
-            **{name: getattr(task.reading, name) for name in ("done", "failed", "metric", "value")},
+            **{name: getattr(task.reading, name) for name in ("done", "failed", "value")},
+            "metric": task.reading.label,
             "ci95": None if task.reading.interval is None else list(task.reading.interval),
         }
         for task in progress.tasks

@@ -14,7 +14,7 @@ from kshot.core.durable import new_version
 from kshot.core.errors import RunError, UsageError
 from kshot.core.file_names import FileNames, path_inside, portable
 from kshot.core.records import ResultRow
-from kshot.core.visible import one_line
+from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.shots import told_shots
 from kshot.report.table import number
 from kshot.runs.headline import headline_figures
@@ -140,7 +140,7 @@ def _number(value: float) -> str:
 
 def _notes(row: ResultRow, shots: str) -> str:
     """Say what the figure is, how many samples it rests on, and how many failed."""
-    parts = [f"{row['metric']} of {row['task']}", shots, f"n = {row['n']}"]
+    parts = [f"{metric_label(row)} of {row['task']}", shots, f"n = {row['n']}"]
     if row["failed"]:
         parts.append(f"{row['failed']} failed and are not in it")
     if row["ci95"]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kshot import __version__
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
-from kshot.core.visible import one_line
+from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.inspect_samples import ScoreForm, forms_of
 from kshot.report.exports.shots import shots_in_prompts
 from kshot.runs.folder import SUMMARY
@@ -82,7 +82,7 @@ def _score(row: ResultRow, form: ScoreForm) -> EvalScore:
     """Return a figure with the ends of its interval; ``metadata`` has the row of ``summary.json`` as it is."""
     from inspect_ai.log import EvalMetric, EvalScore
 
-    name = one_line(row["metric"])
+    name = one_line(metric_label(row))
     low, high = row["ci95"] or (None, None)
     found = {"accuracy" if form.right is not None else "value": row["value"], "ci95_low": low, "ci95_high": high}
     metrics: dict[str, EvalMetric] = {
@@ -135,7 +135,8 @@ class StandardErrors:
         """Put the standard errors beside the figures of a log."""
         from inspect_ai.log import EvalMetric
 
-        found = {one_line(name): error for name, error in self.errors().items() if math.isfinite(error)}
+        known = {name: error for name, error in self.errors().items() if math.isfinite(error)}
+        found = {one_line(self._forms[name].label or name): error for name, error in known.items()}
         for score in header.results.scores if header.results else ():
             if score.name in found:
                 score.metrics["stderr"] = EvalMetric(name="stderr", value=found[score.name])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kshot.core.records import UNANSWERED, ResultRow, TokenLogprobs
 from kshot.core.shareable import well_formed_value
-from kshot.core.visible import one_line
+from kshot.core.visible import metric_label, one_line
 from kshot.report.sample_media import shown_content
 from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
@@ -51,11 +51,15 @@ _PERCENT = (0.0, 100.0)
 
 
 class ScoreForm(NamedTuple):
-    """How a metric is written: right and wrong as ``C`` and ``I``, percents as shares of 1; ``rule``: what it rates."""
+    """How a metric is written: right and wrong as ``C`` and ``I``, percents as shares of 1.
+
+    ``rule`` is what it rates, ``label`` its name with that; "": its name alone.
+    """
 
     divisor: float = 1.0
     right: float | None = None
     rule: str = ""
+    label: str = ""
 
     def value(self, score: float) -> str | float:
         """Return a score of a sample."""
@@ -85,7 +89,7 @@ def _form(row: ResultRow) -> ScoreForm:
     bounds = tuple(row.get("bounds") or ())
     is_right_or_wrong = row.get("binary") and row.get("higher_is_better") and bounds and None not in bounds
     right = bounds[1] if is_right_or_wrong else None
-    return ScoreForm(100.0 if bounds == _PERCENT else 1.0, right, row.get("rule", ""))
+    return ScoreForm(100.0 if bounds == _PERCENT else 1.0, right, row.get("rule", ""), metric_label(row))
 
 
 def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type: str, when: datetime) -> EvalSample:
@@ -246,7 +250,9 @@ def _scores(row: ResultRow, forms: Mapping[str, ScoreForm], answer: str | None) 
     for name, score in found.items() if isinstance(found, dict) else ():
         if (known := finite(score)) is not None:
             form = forms.get(name, ScoreForm())
-            scores[name] = Score(value=form.value(known), answer=answer, explanation=_explanation(row, form.rule))
+            scores[form.label or name] = Score(
+                value=form.value(known), answer=answer, explanation=_explanation(row, form.rule)
+            )
     return scores
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kshot.core.records import ResultRow
 from kshot.core.shareable import well_formed_value
+from kshot.core.visible import metric_label
 from kshot.report.exports.inspect_samples import forms_of
 from kshot.report.sample_responses import read_response
 from kshot.report.sample_texts import parts_of, written
@@ -40,7 +41,7 @@ def logged_metrics(figures: Sequence[ResultRow]) -> dict[str, LoggedMetric]:
     forms = forms_of(figures)
     return {
         row["metric"]: LoggedMetric(
-            str(row.get("lmeval_metric") or row["metric"]),
+            str(row.get("lmeval_metric") or metric_label(row)),
             str(row.get("filter") or NO_FILTER),
             float(row.get("scale") or forms[row["metric"]].divisor),
         )

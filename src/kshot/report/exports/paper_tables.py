@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.exports.standings import Question, Standings, SystemId
 from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
@@ -96,10 +97,11 @@ def _tasks_table(figures: _Figures) -> FiguresTable:
     for system, row in rows:
         found.setdefault((row["task"], row["metric"]), {})[system] = row
     lines = []
-    for (task, metric), own in found.items():
+    for (task, _), own in found.items():
         cells = [own.get(system) for system in systems]
+        label = metric_label(*own.values())
         lower = all(row is None or row.get("higher_is_better") is False for row in cells)
-        lines.append(([task, f"{metric} ↓" if lower else metric, *_counts(cells, rows)], cells))
+        lines.append(([task, f"{label} ↓" if lower else label, *_counts(cells, rows)], cells))
     columns = [figures.names[system] for system in systems] if len(systems) > 1 else [("value",)]
     title = "" if len(systems) > 1 else f"Results of {systems[0].model}"
     return _table(title, ["task", "metric", *_count_names(rows)], columns, lines, figures)
@@ -146,7 +148,7 @@ def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = Tru
     for row in comparisons:
         p = "–" if finite(row["p_corrected"]) is None else p_value(row)
         sides = (_side_name(row, side) for side in ("a", "b"))
-        labels = [_compared_task(row), row["metric"], *sides, str(row.get("n", "")), p]
+        labels = [_compared_task(row), metric_label(row), *sides, str(row.get("n", "")), p]
         cell = _cell(row, digits[row["metric"]], ahead=row["ahead"] is not None, name="difference", sign="+")
         lines.append((labels, [cell if intervals else cell._replace(interval=None)]))
     tested = [row for row in comparisons if finite(row["p_corrected"]) is not None]
@@ -240,8 +242,8 @@ def _test_notes(shown: Sequence[ResultRow], standings: Standings, *, bold: bool)
 
 def _question_names(questions: Sequence[Question], shown: Sequence[ResultRow]) -> str:
     """Name tasks, with their metrics if the table has several."""
-    one_metric = len({row["metric"] for row in shown}) == 1
-    return listed([task if one_metric else f"{task} by {metric}" for task, metric in questions])
+    labels = {row["metric"]: metric_label(row) for row in shown}
+    return listed([task if len(labels) == 1 else f"{task} by {labels[metric]}" for task, metric in questions])
 
 
 def _corrected(wholes: Collection[int], parts: Collection[int]) -> str:

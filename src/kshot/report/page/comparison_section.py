@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.compared_pairs import pair_names, pair_of
 from kshot.report.comparison import ShortNames, comparison_sentences, headline_rows, main_rows
 from kshot.report.comparison_words import digits_of, signed, task_name, warnings
@@ -58,7 +59,7 @@ def _differences(id_: str, rows: Sequence[ResultRow]) -> Iterator[Markup]:
     """Yield a chart of differences for each metric, with all counts in the table behind it."""
     by_metric: dict[str, list[ResultRow]] = {}
     for row in rows:
-        by_metric.setdefault(row["metric"], []).append(row)
+        by_metric.setdefault(metric_label(row), []).append(row)
     charts = [
         _chart(f"{id_}-{at}", metric, own)
         for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1)
@@ -184,7 +185,7 @@ def _within(run: PageRun, *, named: bool) -> Iterator[Markup]:
 def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str, str]) -> Iterator[Markup]:
     by_metric: dict[str, list[ResultRow]] = {}
     for row in sorted(rows, key=lambda row: ("average" not in row, row["p_corrected"])):
-        by_metric.setdefault(row["metric"], []).append(row)
+        by_metric.setdefault(metric_label(row), []).append(row)
     charts = []
     for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1):
         upwards = own[0]["higher_is_better"]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import metric_label
 from kshot.report.breakdown import FigureScale, figure_scale
 from kshot.report.page.charts import Cell, Chart, DataTable, chart_grid, folded, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
@@ -178,4 +179,4 @@ def _line(found: _Figure, names: Mapping[tuple[str, str], str]) -> list[Cell]:
     shown: Estimate = estimate(run, row)
     count: Number = field_number(run, row, "n")
     who: list[Cell] = [names[found.system]] if len(names) > 1 else []
-    return [row["task"], *who, row["metric"], shown.value, shown, count]
+    return [row["task"], *who, metric_label(row), shown.value, shown, count]

@@ -46,8 +46,8 @@ def sample_card(look: SampleLook, n: int, passage_texts: Mapping[str, str] | Non
     row, response, texts = look.row, look.response, passage_texts or {}
     return {
         **sample_line(replace(look, full=False) if look.full else look, n),
-        "metric": one_line(look.scale.metric),
-        "scores": _scores(row),
+        "metric": one_line(look.scale.label),
+        "scores": _scores(look),
         "prompt": _prompt(look),
         "query": _query(look),
         "passages": passage_cards(row, response.passages, texts),
@@ -66,10 +66,13 @@ def sample_card(look: SampleLook, n: int, passage_texts: Mapping[str, str] | Non
     }
 
 
-def _scores(row: ResultRow) -> dict[str, float | str]:
-    found = row.get("scores")
+def _scores(look: SampleLook) -> dict[str, float | str]:
+    found, scale = look.row.get("scores"), look.scale
     scores = found if isinstance(found, dict) else {}
-    return {one_line(name): _number_or_text(value) for name, value in scores.items()}
+    return {
+        one_line(scale.label if name == scale.metric else name): _number_or_text(value)
+        for name, value in scores.items()
+    }
 
 
 def _number_or_text(value: Any) -> float | str:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
 from kshot.core.specs import split_options
+from kshot.core.visible import metric_label
 from kshot.report.exports.shots import shots_in_prompts
 from kshot.report.page.charts import Chart, DataTable, chart_grid, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
@@ -40,7 +41,7 @@ class _Shot(NamedTuple):
             head, options = split_options(task)
             others = (f",{name}={value}" for name, value in options.items() if name != "num_shots")
             task = head + "".join(others)
-        return task, self.row["metric"]
+        return task, metric_label(self.row)
 
 
 def shots_section(runs: Sequence[PageRun]) -> Section | None:
@@ -108,7 +109,7 @@ def draws_section(runs: Sequence[PageRun]) -> Section | None:
         (
             row["task"],
             *((names[run.key, str(row["model"])],) if len(names) > 1 else ()),
-            row["metric"],
+            metric_label(row),
             *(field_number(run, row, name, 2) for name in ("value", "sd", "lowest", "highest")),
             field_number(run, row, "n"),
         )
@@ -140,4 +141,4 @@ def _drawn(id_: str, run: PageRun, row: ResultRow, names: Mapping[tuple[str, str
     mean = Number(row["value"], number(row["value"], 2))
     bounds: _Bounds = tuple((own[0].get("bounds") if own else None) or ())
     reference = None if row["value"] is None else (row["value"], f"mean {mean.written}")
-    return interval_chart(id_, f"{row['metric']} on {of}{system}", rows, bounds=bounds, reference=reference)
+    return interval_chart(id_, f"{metric_label(row)} on {of}{system}", rows, bounds=bounds, reference=reference)
