@@ -36,7 +36,8 @@ def test_a_command_sweeps_and_prints_the_curve_and_one_table(tmp_path, capsys, m
     assert points == [{"num_shots": 0}, *({"num_shots": 2, "retriever": each} for each in ("random", "bm25,k1=1.2"))]
 
 
-def test_show_gate_and_samples_name_a_value(run, capsys):
+def test_show_gate_and_samples_name_a_value(run, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     assert "planets · Accuracy (acc_token) by number of examples" in kshot(capsys, "show", run).out
     name = "planets,num_shots=2,retriever=bm25"
     assert kshot(capsys, "gate", run, "--fail-under", f"{name}:Accuracy=0").code == 0
