@@ -8,7 +8,7 @@ data: the program never has the tests, what they expect, or a way to write the v
 - Linux namespaces: no network, a file system of its own with Python and an empty folder, a process tree that dies as
   one (by ``bwrap`` where it is installed, else by kshot itself);
 - Landlock: nothing outside the folder can be written, nothing but Python's files can be read, no TCP;
-- seccomp: no new processes or programs, no sockets, no signals to others;
+- seccomp: a list of allowed system calls: no new processes or programs, no sockets, no signals to others;
 - a Python audit hook that refuses the same on every platform; nothing rests on it.
 
 seccomp must be there, and Landlock or namespaces; else nothing runs, unless the user wants it nevertheless.
