@@ -206,9 +206,13 @@ NEEDED = {
 }
 
 
+WHOLE = {"NeedleBenchOriginEvaluator": "opencompass.datasets.needlebench.origin.NeedleBenchOriginEvaluator"}
+"""The whole name, where the last part stands for several evaluators."""
+
+
 def test_every_evaluator_is_a_scorer():
     for name in EVALUATORS:
-        metric = evaluator({"type": name, **NEEDED.get(name, {})}, Scope())
+        metric = evaluator({"type": WHOLE.get(name, name), **NEEDED.get(name, {})}, Scope())
         assert isinstance(metric, Scorer)
         assert metric.token_budgeted == ()
         assert set(metric.details) < {*metric.names, ""}

@@ -119,6 +119,31 @@ def test_rouge_is_the_median_of_resamples(monkeypatch, kept):
     assert ResampledRouge()(["a b"], [["x", "a b"]])["rouge2"] == 100
 
 
+def test_of_two_math_evaluators_of_ais_bench_one_must_be_named():
+    with pytest.raises(DataError, match="MATHEvaluator is the name of more than one evaluator") as caught:
+        figures({"type": "MATHEvaluator"}, ["4"], ["4"], framework="ais_bench")
+    for module in ("openicl.icl_evaluator", "datasets"):
+        assert f"ais_bench.benchmark.{module}.MATHEvaluator" in caught.value.hint
+    assert figures({"type": "MATHEvaluator"}, ["4"], ["4"], framework="opencompass") == {"accuracy": 100}
+
+
+@pytest.mark.parametrize(
+    "kind", ["datasets.circular.Circular", "openicl.icl_evaluator.icl_korbench_evaluator.korbench"]
+)
+def test_another_evaluator_of_the_same_name_is_not_kshots(kind):
+    with pytest.raises(DataError, match=rf"kshot has no evaluator opencompass\.{kind}Evaluator"):
+        figures({"type": f"opencompass.{kind}Evaluator"}, ["A"], ["A"])
+
+
+def test_chinese_rouge_has_one_rule_whoever_names_it():
+    pair = "，他去杭州", "他去了杭州参加会议"
+    expected = rate("opencompass.openicl.icl_evaluator.JiebaRougeEvaluator", *pair)
+    assert 0 < expected["rouge1"] < 100
+    for framework in ("", "ais_bench", "opencompass"):
+        found = figures({"type": "JiebaRougeEvaluator"}, *([each] for each in pair), framework=framework)
+        assert found == pytest.approx(expected)
+
+
 def test_chinese_rouge_of_nothing():
     found = rate("opencompass.x.JiebaRougeEvaluator", "", "")
     assert found == {"rouge1": 0, "rouge2": 0, "rougeL": 0}

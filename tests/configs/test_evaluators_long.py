@@ -66,6 +66,15 @@ def test_the_second_needle_bench_gives_nothing_for_likeness():
     assert score("NeedleBenchOriginEvaluator", ["copper"], gold, framework="ais_bench") == {"score": 100}
 
 
+@pytest.mark.parametrize("framework", ["opencompass", ""])
+@pytest.mark.parametrize("kind", ["NeedleBenchOriginEvaluator", "opencompass.datasets.NeedleBenchOriginEvaluator"])
+def test_a_needle_bench_without_its_module_is_refused_with_both_names(framework, kind):
+    with pytest.raises(DataError, match="NeedleBenchOriginEvaluator is the name of more than one evaluator") as caught:
+        score(kind, ["the kettle"], ["the kettles*copper"], framework=framework)
+    for version in ("needlebench", "needlebench_v2"):
+        assert f"opencompass.datasets.{version}.origin.NeedleBenchOriginEvaluator" in caught.value.hint
+
+
 def test_needles_by_depth_have_the_depths_of_the_first_row():
     found = score("NeedleBenchParallelEvaluator", ["moss kelp", "kelp"], ["moss*kelp#0*50", "moss*kelp#10*90"])
     assert found == {"Depth0": 50, "Depth50": 100, "average_score": 75}
@@ -87,7 +96,7 @@ def test_numbers_count_up_to_the_first_wrong_one():
         ("LongBenchF1Evaluator", None, ["x"], "wants text as the answer"),
         ("LongBenchRetrievalEvaluator", "3", ["Chapter 3"], "number of a paragraph"),
         ("LongBenchClassificationEvaluator", "x", ["x"], "answers and all_classes"),
-        ("NeedleBenchOriginEvaluator", "x", "no keyword", r"text\*keyword"),
+        ("opencompass.datasets.needlebench.origin.NeedleBenchOriginEvaluator", "x", "no keyword", r"text\*keyword"),
         ("NeedleBenchParallelEvaluator", "x", "no depth", "depth"),
         ("MRCREvaluator", "x", "no json", "JSON with answer and prefix"),
         ("RulerNiahEvaluator", "x", 7, "list of texts"),

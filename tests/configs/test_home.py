@@ -698,3 +698,56 @@ def test_no_worker_outlives_its_run(project, home):
     shown = kshot.preview("own.py", **options)
     assert len(shown) == 4
     assert workers() == before
+
+
+TWICE = """
+    from opencompass.registry import ICL_EVALUATORS, ICL_RETRIEVERS, LOAD_DATASET, TEXT_POSTPROCESSORS
+
+    {mark}class TwiceEvaluator:
+        def score(self, predictions, references):
+            return {{"accuracy": {figure}}}
+
+    @LOAD_DATASET.register_module()
+    class TwiceDataset:
+        @staticmethod
+        def load(path):
+            return [{{"question": "1+1", "answer": "2"}}]
+
+    @ICL_RETRIEVERS.register_module("once_{figure}")
+    class TwiceRetriever:
+        pass
+
+    @TEXT_POSTPROCESSORS.register_module("twice")
+    def twice_{figure}(text):
+        return text
+
+    def noted(text):
+        return text
+
+    TEXT_POSTPROCESSORS.register_module(name="called", module=noted)
+"""
+
+
+@pytest.mark.parametrize("mark", ["", "@ICL_EVALUATORS.register_module()\n    "])
+def test_a_name_that_several_modules_have_is_refused_with_their_names(tmp_path, mark):
+    """Whether they register it or only define it; the whole name says which is meant."""
+    files = {f"datasets/{name}.py": TWICE.format(mark=mark, figure=at) for at, name in enumerate(("first", "second"))}
+    folder = write_home(tmp_path / "clone", {"datasets/own.py": "", **files})
+    home = Home("opencompass", folder / "opencompass", "--home")
+    for part, name in (("evaluator", "TwiceEvaluator"), ("loader", "TwiceDataset"), ("retriever", "TwiceRetriever")):
+        with pytest.raises(DataError, match=f"{name} is the name of more than one {part}") as caught:
+            home.has(part, name)
+        assert caught.value.hint == (
+            f"Write the whole name: opencompass.datasets.first.{name} or opencompass.datasets.second.{name}."
+        )
+    for name in ("twice", "called", "opencompass.datasets.TwiceEvaluator"):
+        part = "evaluator" if "." in name else "clean-up"
+        with pytest.raises(DataError, match=r"Write the whole name: opencompass\.datasets\.first\.\w+ or ") as caught:
+            home.has(part, name)
+    given = {"predictions": ["2"], "references": ["2"], "rows": [{}]}
+    found = [
+        home.evaluate(f"opencompass.datasets.{module}.TwiceEvaluator", {}, **given) for module in ("first", "second")
+    ]
+    assert found == [{"accuracy": 0}, {"accuracy": 1}]
+    assert home.has("retriever", "once_1")
+    home.close()

@@ -13,7 +13,7 @@ import os
 
 from kshot.configs._home_modules import ConfigDict, HomeRegistry, Logger, attributed, mmengine
 from kshot.configs._home_rows import Rows
-from kshot.sandbox._guest_imports import NoSuchNameError
+from kshot.sandbox._guest_imports import NoSuchNameError, check_one
 from kshot.sandbox._guest_values import plain
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
@@ -90,30 +90,34 @@ class _Home:
     # ---- names ----
 
     def named(self, kind: str, name: str) -> Any:
-        """Return what a config means by a name: a dotted one is looked up, others are registered or only defined."""
+        """Return what a config means by a name: a dotted one is looked up, others are registered or only defined.
+
+        A name that is not dotted and that several modules have is an error: which of them the project itself would take
+        depends on what else it has imported.
+        """
         if "." in name:
             return self._importer.thing(name)
         found = self._registered(name, frozenset(_REGISTRIES[kind]), kind)
         if found is None:
-            for package in self._project.packages:
-                module = self._project.search(package, name)
-                if module is not None:
-                    return getattr(importlib.import_module(module), name)
-            raise NoSuchNameError(f"nothing there is called {name!r}")
+            modules = [module for package in self._project.packages for module in self._project.search(package, name)]
+            if not modules:
+                raise NoSuchNameError(f"nothing there is called {name!r}")
+            found = _only([(module, name) for module in modules])
         return found
 
     def registered(self, registry: HomeRegistry, name: str) -> Any:
         """Return what a registry of the project has under a name."""
         if "." in name:
             return self._importer.thing(name)
-        del registry  # its modules are looked for by what they register
-        return self._registered(name, frozenset())
+        found = self._registered(name, frozenset((registry.name.upper(),)))  # as both homes call its variable
+        return self._registered(name, frozenset()) if found is None else found
 
     def _registered(self, name: str, registries: frozenset[str], part: str = "") -> Any:
-        for module, own_name in self._project.registered(name, registries):
-            return getattr(importlib.import_module(module), own_name)
+        if places := list(self._project.registered(name, registries)):
+            return _only(places)
         for registry in self._filled_registries():
             if name in registry.module_dict and (not part or registry.name.startswith(_STEMS[part])):
+                check_one(registry.given.get(name, ()))
                 return registry.module_dict[name]
         return None
 
@@ -231,6 +235,13 @@ class _Home:
         """Let a retriever choose the numbers of training rows for each test row."""
         retriever = self.named("retriever", name)(_Dataset(train, test, columns, output), **options)
         return retriever.retrieve()
+
+
+def _only(places: list[tuple[str, str]]) -> Any:
+    """Return the one thing of these modules and names."""
+    check_one([".".join(place) for place in places])
+    module, name = places[0]
+    return getattr(importlib.import_module(module), name)
 
 
 def _cleaned(function: Callable[..., Any], text: Any, options: dict[str, Any]) -> dict[str, Any]:

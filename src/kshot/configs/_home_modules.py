@@ -64,6 +64,8 @@ class HomeRegistry:
         del build_func, parent, scope, locations
         self.name = name
         self.module_dict: dict[str, Any] = {}
+        self.given: dict[str, dict[str, Any]] = {}
+        """All that was registered under a name, by dotted name."""
         HomeRegistry.made[name] = self
 
     def register_module(self, name: Any = None, force: bool = False, module: Any = None) -> Any:  # noqa: FBT001, FBT002 - as mmengine has it
@@ -73,6 +75,8 @@ class HomeRegistry:
         def keep(thing: Any) -> Any:
             names = [name] if isinstance(name, str) else name or [thing.__name__]
             self.module_dict.update(dict.fromkeys(names, thing))
+            for each in names:
+                self.given.setdefault(each, {})[f"{thing.__module__}.{thing.__qualname__}"] = thing
             return thing
 
         return keep if module is None else keep(module)

@@ -113,6 +113,11 @@ def unknown(what: str, kind: Any, where: str, known: Iterable[str] = (), *, by_h
     raise DataError(f"kshot has no {what} {called}{at}", where=where, hint=" ".join(filter(None, hints)))
 
 
+def several_things(what: str, name: str, dotted: str) -> DataError:
+    """Return the error that a name without its module stands for several things; ``dotted``: their whole names."""
+    return DataError(f"{name} is the name of more than one {what}", hint=f"Write the whole name: {dotted}.")
+
+
 def _names_known(name: str, known: Sequence[str]) -> str:
     if len(known) <= _LISTED:
         return f"It has: {', '.join(known)}." if known else ""

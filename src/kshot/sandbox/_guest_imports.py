@@ -20,13 +20,24 @@ from kshot.sandbox._guest_project import GuestProject, SourceFile
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from importlib.machinery import ModuleSpec
     from typing import Any
 
 
 class NoSuchNameError(AttributeError):
     """A name that the project does not have; everything else that goes wrong is another error."""
+
+
+class SeveralThingsError(AttributeError):
+    """A name that stands for several things of the project; the message lists them."""
+
+
+def check_one(names: Iterable[str]) -> None:
+    """Refuse the dotted names of several things, of which one is meant."""
+    several = sorted(set(names))
+    if len(several) > 1:
+        raise SeveralThingsError(" or ".join(several))
 
 
 class ProjectImporter(Loader, MetaPathFinder):
@@ -130,9 +141,10 @@ class ProjectImporter(Loader, MetaPathFinder):
             return getattr(loaded(origin), own_name)
         if self.project.path(f"{package}.{name}") is not None:
             return loaded(f"{package}.{name}")
-        module = self.project.search(package, name)
-        if module is not None and module != package:
-            return getattr(loaded(module), name)
+        modules = [module for module in self.project.search(package, name) if module != package]
+        check_one(f"{module}.{name}" for module in modules)
+        if modules:
+            return getattr(loaded(modules[0]), name)
         raise NoSuchNameError(f"there is no {name!r} in {package}")
 
     # ---- imports of the project's modules ----
@@ -175,9 +187,12 @@ class ProjectImporter(Loader, MetaPathFinder):
             return loaded(name)
         elsewhere = self.project.holds(owner) and self.project.path(owner) is None  # a class, or a module of another
         found = self.thing(owner) if elsewhere else loaded(owner)
-        if isinstance(found, types.ModuleType) and not hasattr(found, name):
-            raise NoSuchNameError(f"there is no {name!r} in {owner}")
-        return getattr(found, name)
+        try:
+            return getattr(found, name)
+        except AttributeError as exc:
+            if isinstance(exc, SeveralThingsError) or not isinstance(found, types.ModuleType):
+                raise
+            raise NoSuchNameError(f"there is no {name!r} in {owner}") from exc
 
 
 def loaded(name: str) -> types.ModuleType:

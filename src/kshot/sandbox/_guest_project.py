@@ -122,9 +122,9 @@ class GuestProject:
                     return found
         return None
 
-    def search(self, below: str, name: str) -> str | None:
-        """Return a module below a package that defines a class or function of this name."""
-        return next((found for found, source in self._mentioning(below, name) if _has(source, name)), None)
+    def search(self, below: str, name: str) -> Iterator[str]:
+        """Yield the modules below a package that define a class or function of this name."""
+        return (found for found, source in self._mentioning(below, name) if _has(source, name))
 
     def registered(self, name: str, registries: frozenset[str]) -> Iterator[tuple[str, str]]:
         """Yield modules that register something under a name, and what it is called there."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kshot.cleanups.literals import NO_VALUE, computed
-from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.options import column
 from kshot.configs.evaluators.scores import RightOrWrong, text_of
 from kshot.configs.evaluators.tallies import gold_of
@@ -166,4 +166,8 @@ class RuleAnswer(RightOrWrong):
         return {self.name: 100.0 * (mode in _ALONE and compare(reply, gold, rule))}
 
 
-EVALUATORS: dict[str, Factory] = {"korbenchEvaluator": plain(RuleAnswer)}
+EVALUATORS: dict[str, Factory] = {
+    "korbenchEvaluator": lambda name, *_: (
+        None if ".icl_evaluator." in name.whole else RuleAnswer()
+    ),  # two have that name
+}

@@ -17,7 +17,7 @@ from kshot.cleanups.math_text import (
     value_alone,
 )
 from kshot.configs.evaluators.basic import SameText
-from kshot.configs.evaluators.factories import Factory
+from kshot.configs.evaluators.factories import Factory, version_of
 from kshot.configs.math_process import MATH_PROCESS
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
@@ -107,8 +107,15 @@ class VerifiedMath(SameText):
         return MATH_PROCESS.same(str(prediction), (str(reference), latex) if self.bare_first else (latex,))
 
 
-def _math(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    if name.framework == "ais_bench" and "icl_evaluator" in name.whole:
+_OF_AIS_BENCH = {
+    "icl_evaluator": "ais_bench.benchmark.openicl.icl_evaluator.MATHEvaluator",
+    "datasets": "ais_bench.benchmark.datasets.MATHEvaluator",
+}
+
+
+def _math(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:
+    two = name.framework == "ais_bench" and name.last == "MATHEvaluator"
+    if two and version_of(name, scope, _OF_AIS_BENCH) == "icl_evaluator":
         metric: SameText = VerifiedMath(bare_first=True)
     else:
         metric = SameMath(options.get("version", "v1"), name.framework, boxed_first=not name.framework)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kshot.configs.evaluators.basic import edit_distance
-from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.factories import Factory, plain, version_of
 from kshot.configs.evaluators.scores import (
     RIGHT,
     WRONG,
@@ -224,10 +224,16 @@ class RightNumbers(Points):
         return 100.0 * right
 
 
-def _origin(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+def _origin(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:
     """NeedleBench's first version, which only OpenCompass has, gives points for likeness too."""
-    second = ".needlebench_v2" in name.whole or name.framework == "ais_bench"
+    second = name.framework == "ais_bench" or version_of(name, scope, _ORIGINS) == "needlebench_v2"
     return FoundNeedle(**options) if second else NearNeedle(**options)
+
+
+_ORIGINS = {
+    version: f"opencompass.datasets.{version}.origin.NeedleBenchOriginEvaluator"
+    for version in ("needlebench", "needlebench_v2")
+}
 
 
 EVALUATORS: dict[str, Factory] = {

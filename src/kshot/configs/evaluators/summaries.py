@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.cleanups.patterns import general_postprocess
-from kshot.configs.evaluators.factories import Factory, either
+from kshot.configs.evaluators.factories import Factory, either, plain
 from kshot.configs.evaluators.words import chinese_cut
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import BackendError
@@ -109,28 +109,6 @@ class ChineseRouge(Metric):
         return {name: 100 * float(scores[kind]["f"]) for name, kind in kinds}
 
 
-class WordRouge(Rouge):
-    """ROUGE of Chinese text, cut into words by the package jieba."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._cut = chinese_cut("JiebaRougeEvaluator")
-
-    def __repr__(self) -> str:
-        """Show the class alone."""
-        return "WordRouge()"
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
-        """Replace each word by its number, so that a tokenizer for Latin script sees the words."""
-        numbers: dict[str, int] = {}
-
-        def numbered(text: Any) -> str:
-            words = (word for word in self._cut(str(text)) if word.strip())
-            return " ".join(f"w{numbers.setdefault(word, len(numbers))}" for word in words)
-
-        return super().rate(numbered(prediction), numbered(reference))
-
-
 class PlainBleu(Metric):
     """BLEU of the whole corpus, by sacrebleu."""
 
@@ -185,5 +163,5 @@ def _bleu(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # no
 EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), _bleu),
     "RougeEvaluator": either(Rouge, ResampledRouge),
-    "JiebaRougeEvaluator": either(WordRouge, ChineseRouge),
+    "JiebaRougeEvaluator": plain(ChineseRouge),
 }
