@@ -24,6 +24,7 @@ from kshot.core.watcher import PlannedTask
 from kshot.loggers import logger_packages, make_logger, named_loggers
 from kshot.loggers.guarded import GuardedLogger
 from kshot.methods.search import REWRITER
+from kshot.metrics.passatk import check_tests
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.retrievers.base import rehearsal
 from kshot.runs.limits import check_prices
@@ -270,6 +271,7 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
             found: list[PlannedTask] = []
             for task in source.rehearsals(settings):
                 judges += any(isinstance(metric, JudgedScorer) for metric in task.metrics)
+                check_tests(task)
                 requests = rehearse(task, judged=settings.judge is not None)
                 auto = "ranking_type" in task.labels  # the model decides what is asked
                 asked |= RehearsedRequests(media=requests.media) if auto else requests

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kshot
 from kshot.core.errors import DataError, UsageError
 from kshot.core.protocols import Scorer
-from kshot.core.records import Answers, Gold, Sample
-from kshot.metrics import PassAtK
+from kshot.core.records import Answers, AskFailed, Gold, Sample
+from kshot.metrics import Em, PassAtK
 from kshot.sandbox import program as sandbox
+from tests.datasets.fakes import generation, says, values
 
 GOOD, BAD, EXITS = "def f(x):\n    return x + 1", "def f(x):\n    return x", "import sys\nsys.exit(0)"
 TESTS = "assert f(1) == 2"
@@ -62,6 +64,78 @@ def test_equal_programs_are_run_once(monkeypatch):
     assert sorted(ran) == sorted([(GOOD, TESTS), (BAD, TESTS)])
 
 
-def test_a_reference_without_code():
-    with pytest.raises(DataError, match="test code"):
-        PassAtK()([(GOOD,)], [3])
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (3, "3 is not test code"),
+        (None, "None is not test code"),
+        ([], r"\[\] is not test code"),
+        (["assert f(1) == 2", None], "is not test code"),
+        ("assert f(", "not Python code: SyntaxError"),
+        ("4", "'4' checks nothing"),
+        (["4", "four"], "checks nothing"),
+        ("Paris", "checks nothing"),
+        ("[1, 2]", "checks nothing"),
+        ("print(4)", "checks nothing"),
+        ("", "checks nothing"),
+        ("import math\ndef f(x):\n    return math.floor(x)\nf(1)", "checks nothing"),
+    ],
+)
+def test_a_reference_without_tests_fails_its_sample(target, said):
+    with pytest.raises(AskFailed, match=f"pass@k needs tests: .*{said}"):
+        PassAtK()([(GOOD,)], [target])
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        TESTS,
+        "def check(g):\n    assert g(1) == 2\ncheck(f)",
+        "from program import f\nif f(1) != 2:\n    raise ValueError",
+        "f(1)",
+        "import unittest\nunittest.TestCase().assertEqual(f(1), 2)",
+    ],
+)
+def test_what_counts_as_tests(tests):
+    assert PassAtK(timeout=60.0)([(GOOD,)], [tests]) == {"pass@1": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "options"),
+    [
+        ([Em()], {"metric": ["em,passatk"]}),
+        ([Em()], {"metric": ["passatk,k=1+2"], "sample_num": 2}),
+        ([Em(), PassAtK()], {}),
+        (["em", "passatk,k=2"], {"sample_num": 4}),
+        ([PassAtK()], {"pass_at_k": [1, 4], "sample_num": 4}),
+    ],
+)
+@pytest.mark.parametrize("targets", [("4", "5"), (["4", "four"], ["5"]), (4, 5), (None, "5"), ("a b", "c d")])
+def test_plain_answers_are_not_run_as_programs(metrics, options, targets):
+    model = says("5")
+    rows = [{"q": f"question {target}", "target": target} for target in targets]
+    with pytest.raises(
+        UsageError, match=r"dataset mine: pass@\d .*needs tests as targets; the first target is .*avg@k"
+    ):
+        kshot.evaluate(model, generation(rows, metrics=metrics), **options)
+    assert model.asked == []
+
+
+@pytest.mark.parametrize("target", ["assert (", "4", 4, None, {"tests": TESTS}])
+def test_a_sample_without_tests_is_one_failed_sample(target):
+    rows = [{"q": "one", "target": TESTS}, {"q": "two", "target": target}, {"q": "three", "target": "assert f(1) == 3"}]
+    result = kshot.evaluate(says(GOOD), generation(rows, metrics=[PassAtK(timeout=60.0)]))
+    (row,) = result.results
+    assert (row["n"], row["failed"], row["value"]) == (2, 1, 50.0)
+    assert result.samples[1]["failed"].startswith("tests: pass@k needs tests: ")
+
+
+def test_a_subclass_may_have_its_tests_elsewhere():
+    class ByRow(PassAtK):
+        def score(self, sample, answer):
+            return self.rate(answer, sample.fields["test"])
+
+    rows = [{"q": "one", "target": "4", "test": TESTS}]
+    assert values(kshot.evaluate(says(GOOD), generation(rows, metrics=[ByRow(timeout=60.0)]))) == {
+        "mine": {"pass@1": 100.0}
+    }

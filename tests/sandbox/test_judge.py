@@ -4,7 +4,7 @@
 
 import pytest
 
-from kshot.core.errors import DataError
+from kshot.core.records import AskFailed
 from kshot.sandbox import program as sandbox
 
 RIGHT = {
@@ -257,8 +257,8 @@ def test_arrays():
     assert judged(program, tests) == sandbox.ProgramOutcome(passed=True, reason="")
 
 
-def test_tests_that_are_no_code_are_an_error_of_the_dataset():
-    with pytest.raises(DataError, match="tests of a program are not Python code: SyntaxError"):
+def test_tests_that_are_no_code_fail_their_sample():
+    with pytest.raises(AskFailed, match="tests of a program are not Python code: SyntaxError"):
         judged("def f():\n    return 1", "assert f(")
 
 

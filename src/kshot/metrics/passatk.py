@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.protocols import Scorer
-from kshot.core.records import Value
+from kshot.core.records import Absent, AskFailed, Failed, RequestGenerator, Sample, Target, Value, reference
+from kshot.core.task import Task
 from kshot.metrics.metric import Metric
 from kshot.sandbox import program as sandbox
+from kshot.sandbox._tests_code import BrokenTests, TestsCode
 
 
 class PassAtK(Metric):
@@ -19,6 +22,7 @@ class PassAtK(Metric):
 
     ``k`` is one number or several (in a spec: ``k=1+10``). The reference is test code, or a list of pieces of it, which
     uses the functions that the prediction defines. Program and tests run in a confined process each: see ``sandbox``.
+    A sample without tests fails: a plain answer is code that every program passes.
     """
 
     bounds = (0.0, 100.0)
@@ -41,13 +45,22 @@ class PassAtK(Metric):
         """Return a copy of this metric with another k."""
         return type(self)(k, self.timeout, self.memory_mb)
 
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent] | RequestGenerator:
+        """Rate the programs of a sample; one without a target is a failed sample."""
+        if sample.target is None:
+            raise _no_tests("the sample has no target")
+        return super().score(sample, answer)
+
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Run all repeats of one sample against its tests."""
         programs = [prediction] if isinstance(prediction, str) else list(prediction)
         n, max_k = len(programs), max(self.k)
         if max_k > n:
             raise _too_few_programs(n, max_k)
-        passed = self._passed(programs, _test_code(reference))
+        tests = test_code(reference)
+        if not _checks_something(tests):
+            raise _no_tests(f"{tests!r:.60} checks nothing")
+        passed = self._passed(programs, tests)
         correct = sum(passed[program] for program in programs)
         return {f"pass@{k}": 100 * self.estimate_pass_at_k(n, correct, k) for k in self.k}
 
@@ -91,8 +104,58 @@ def _too_few_programs(n: int, k: int) -> DataError:
     )
 
 
-def _test_code(reference: Any) -> str:
-    pieces = list(reference) if isinstance(reference, list | tuple) else [reference]
+def check_tests(task: Task[Any]) -> None:
+    """Refuse pass@k whose tests are the targets if no sample has any: it would run plain answers as programs."""
+    names = [name for metric in task.metrics if _runs_targets(metric) for name in metric.names]
+    if not names or iter(task.samples) is task.samples:  # else they can be read once only
+        return
+    if any(_has_tests(sample.target) for sample in task.samples):
+        return
+    first = next((reference(sample.target) for sample in task.samples if sample.target is not None), None)
+    raise UsageError(
+        f"{names[0]} runs replies as programs and needs tests as targets; the first target is {first!r:.60}",
+        where=f"dataset {task.name}",
+        hint="For plain answers take a metric such as em; its mean over k replies is avg@k, with n=k in a config.",
+    )
+
+
+def _runs_targets(metric: Scorer) -> bool:
+    if not isinstance(metric, PassAtK):
+        return False
+    kind = type(metric)
+    return kind.score is PassAtK.score and kind.rate is PassAtK.rate
+
+
+@contextmanager
+def tests_of_sample() -> Iterator[None]:
+    """Let tests that cannot be read fail their sample alone."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise _no_tests(f"{type(error).__name__}: {error}") from error
+
+
+def test_code(given: Any) -> str:
+    """Return the tests of one sample as code: a text, or a list of them. Anything else fails the sample."""
+    pieces = list(given) if isinstance(given, list | tuple) else [given]
     if not pieces or not all(isinstance(piece, str) for piece in pieces):
-        raise DataError(f"pass@k got the reference {reference!r}", hint="Give the test code as text.")
+        raise _no_tests(f"{given!r:.60} is not test code")
     return "\n".join(pieces)
+
+
+def _has_tests(target: Target | None) -> bool:
+    try:
+        return target is not None and _checks_something(test_code(reference(target)))
+    except AskFailed:
+        return False
+
+
+def _checks_something(tests: str) -> bool:
+    try:
+        return TestsCode(tests).checks
+    except BrokenTests as error:
+        raise _no_tests(f"they are not Python code: {error}") from None
+
+
+def _no_tests(why: str) -> AskFailed:
+    return AskFailed(Failed("tests", f"pass@k needs tests: {why}"))

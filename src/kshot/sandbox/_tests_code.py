@@ -48,7 +48,11 @@ class TestsCode:
         self.stops = "StopIteration" in free
         """Whether tests name ``StopIteration``, so that they may expect it of a call."""
         self.closings = frozenset(_closings(nodes))
-        if not _imports_program(nodes) and all(map(self.is_pythons, free | _texts(nodes, free))):
+        imports_program = _imports_program(nodes)
+        uses_program = imports_program or not all(map(self.is_pythons, free))
+        self.checks = any(_kind(node) == "Assert" or (uses_program and _kind(node) == "Call") for node in nodes)
+        """Whether they assert something or call something of the program's; a plain answer, such as 4, does neither."""
+        if not imports_program and all(map(self.is_pythons, free | _texts(nodes, free))):
             self._functions |= _tested(nodes, called, free)
 
     def is_pythons(self, name: str) -> bool:

@@ -29,7 +29,8 @@ from functools import cache
 from io import BufferedReader
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.errors import KshotError, UsageError
+from kshot.core.records import AskFailed, Failed
 from kshot.sandbox._wire import MAX_REPORT_BYTES, Decoder, Garbled
 from kshot.sandbox.bubblewrap import bubblewrap
 from kshot.sandbox.process import ConfinedProcess
@@ -143,7 +144,7 @@ def _judged(
     if verdict == "lacking":
         raise _refusal(reason)
     if verdict == "broken":
-        raise DataError(f"the tests of a program are not Python code: {reason}", hint="Correct the dataset's tests.")
+        raise AskFailed(Failed("tests", f"the tests of a program are not Python code: {reason}"))
     if verdict == "passed" and not secrets.compare_digest(reason.encode(), proof.encode()):
         return "failed", _ENDED, {}  # something wrote it in the judge's place
     return verdict, reason, told
