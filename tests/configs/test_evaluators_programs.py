@@ -151,6 +151,35 @@ def test_code_execution_and_test_output():
     assert score("LCBTestOutputEvaluator", replies, [wanted] * 3) == {"pass@1": pytest.approx(200 / 3)}
 
 
+HUMANEVAL = {"prompt": "def f(x):\n", "entry_point": "f", "test": "def check(f):\n    assert f(2) == 4"}
+CONTEST = json.dumps({"inputs": ["1"], "outputs": ["2"]})
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "column", "tests"),
+    [
+        ("MBPPPassKEvaluator", "row_gold", "assert f(2) == 4"),
+        ("MBPPEvaluator", "row_gold", "assert f(2) == 4"),
+        ("LCPassKEvaluator", "row_gold", "assert f(2) == 4"),
+        ("HumanEvalEvaluator", "test", HUMANEVAL["test"]),
+        ("MBPPProEvaluator", "test_code", "assert f(2) == 4"),
+        ("TACOEvaluator", "input_output", CONTEST),
+        ("LCBCodeGenerationEvaluator", "evaluation_sample", CONTEST),
+    ],
+)
+@pytest.mark.parametrize("framework", ["opencompass", ""])
+def test_tests_that_cannot_be_read_fail_their_sample_alone(evaluator, column, tests, framework):
+    unreadable = ["assert (", None, 3]
+    columns = [tests, *unreadable]
+    rows = [HUMANEVAL | {"evaluation_sample": CONTEST, "input_output": CONTEST, column: each} for each in columns]
+    golds = columns if column == "row_gold" else [tests] * 4
+    made, test = scored_entry({"type": evaluator}, golds, rows, framework)
+    result = run_entry(made, test, lambda number, _: "def f(x):\n    return x * 2")
+    assert [("failed" in sample) for sample in result.samples] == [False, True, True, True]
+    assert all(sample["failed"].startswith("tests: ") for sample in result.samples[1:])
+    assert result.results[0]["failed"] == 3
+
+
 def test_tasks_of_taco_take_lists_of_arguments():
     assert first_block("so ```python\nx = 1\n``` or ```y```") == "x = 1\n"
     assert first_block("```x") == "x"

@@ -16,6 +16,7 @@ from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
 from kshot.metrics import Metric, PassAtK
+from kshot.metrics.passatk import tests_of_sample
 from kshot.statistics.resampling import mean
 
 RIGHT, WRONG = 100.0, 0.0
@@ -156,8 +157,10 @@ class CompletedPrograms(PassAtK):
             raise DataError(
                 f"the rows have no column {missing[0]!r}", hint="HumanEval needs prompt, test, entry_point."
             )
-        programs = [completed_program(row["prompt"], row["entry_point"], each) for each in answer]
-        return self.rate(programs, completion_tests(row["prompt"], row["entry_point"], row["test"]))
+        with tests_of_sample():
+            programs = [completed_program(row["prompt"], row["entry_point"], each) for each in answer]
+            tests = completion_tests(row["prompt"], row["entry_point"], row["test"])
+        return self.rate(programs, tests)
 
 
 def edit_distance(left: str, right: str) -> int:

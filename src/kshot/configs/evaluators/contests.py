@@ -62,13 +62,9 @@ def judged_case(sample: Mapping[str, Any], program: str) -> Case:
 
 
 def _cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
-    try:
-        sample = json.loads(row["input_output"])
-        return [judged_case(sample, first_block(reply))], _ALL_SECONDS
-    except (TypeError, ValueError, LookupError):
-        raise DataError(
-            "the rows have no inputs and outputs in the column 'input_output'", hint="TACO and APPS have JSON there."
-        ) from None
+    if "input_output" not in row:
+        raise DataError("the rows have no column 'input_output'", hint="TACO and APPS have inputs and outputs there.")
+    return [judged_case(json.loads(row["input_output"]), first_block(reply))], _ALL_SECONDS
 
 
 def _contest(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory

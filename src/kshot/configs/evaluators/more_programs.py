@@ -14,6 +14,7 @@ from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Row, Sample, Value
 from kshot.metrics import Metric
+from kshot.metrics.passatk import test_code
 
 _BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _PRO_SECONDS, _OUTPUT_SECONDS = 10.0, 3.0
@@ -28,8 +29,9 @@ def _needed(row: Row, *names: str) -> list[str]:
 
 def _two_problems(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
     """Return the first code block of a reply, or all of it, with the tests of the row."""
+    _needed(row, "test_code")
     block = _BLOCK.search(reply)
-    return [(block[1] if block else reply, _needed(row, "test_code")[0])], _PRO_SECONDS
+    return [(block[1] if block else reply, test_code(row["test_code"]))], _PRO_SECONDS
 
 
 class SaidOutput(RightOrWrong):

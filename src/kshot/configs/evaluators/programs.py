@@ -26,6 +26,7 @@ from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Row, Sample, Value
 from kshot.metrics import Metric, PassAtK
+from kshot.metrics.passatk import test_code, tests_of_sample
 from kshot.sandbox import program as sandbox
 
 Cases: TypeAlias = Callable[[Any, Row, str], tuple[list[Case], float]]
@@ -56,7 +57,7 @@ class PassedPrograms(Tally):
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Run the programs of one reply, and count what became of it."""
-        outcome = outcome_of(*self._cases(gold_of(sample), sample.fields, text_of(answer, self._kind)))
+        outcome = _outcome(self._cases, sample, text_of(answer, self._kind))
         return tuple(float(name == outcome) for name in _COUNTS)
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
@@ -88,14 +89,17 @@ class PassedAtK(PassAtK):
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Run the programs of every reply; equal ones run once."""
-        gold = gold_of(sample)
         replies = [text_of(each, self._kind) for each in answer]
-        passed = {
-            reply: outcome_of(*self._cases(gold, sample.fields, reply)) == "pass" for reply in dict.fromkeys(replies)
-        }
+        passed = {reply: _outcome(self._cases, sample, reply) == "pass" for reply in dict.fromkeys(replies)}
         right = sum(passed[reply] for reply in replies)
         values = [100 * self.estimate_pass_at_k(len(replies), right, k) for k in self.k]
         return dict(zip(self.names, values, strict=True))
+
+
+def _outcome(made: Cases, sample: Sample, reply: str) -> str:
+    with tests_of_sample():
+        cases, seconds = made(gold_of(sample), sample.fields, reply)
+    return outcome_of(cases, seconds)
 
 
 def outcome_of(cases: Sequence[Case], seconds: float) -> str:
@@ -111,14 +115,14 @@ def outcome_of(cases: Sequence[Case], seconds: float) -> str:
 
 def _mbpp(*, same_kind: bool) -> Cases:
     def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the reference has the tests
-        tests = str(gold["test_list_2"] if isinstance(gold, Mapping) else gold)
+        tests = test_code(gold["test_list_2"] if isinstance(gold, Mapping) else gold)
         return [(mbpp_program(reply), of_same_kind(tests) if same_kind else tests)], _MBPP_SECONDS
 
     return cases
 
 
 def _leetcode(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the reference has the tests
-    tests = str(gold["test_list_2"] if isinstance(gold, Mapping) else gold)
+    tests = test_code(gold["test_list_2"] if isinstance(gold, Mapping) else gold)
     programs = leetcode_programs(reply)
     return [(each, of_same_kind(leetcode_tests(each, tests))) for each in programs], _LEETCODE_SECONDS
 

@@ -51,6 +51,9 @@ class Humaneval(GenerationDataset):
         ]
 
     @property
-    def references(self) -> list[str]:
-        """The tests, and the call that runs them."""
-        return [completion_tests(row["prompt"], row["entry_point"], row["test"]) for row in self.evaluation_data]
+    def references(self) -> list[str | None]:
+        """The tests, and the call that runs them; None for a row without tests."""
+        return [
+            completion_tests(row["prompt"], row["entry_point"], row["test"]) if isinstance(row["test"], str) else None
+            for row in self.evaluation_data
+        ]
