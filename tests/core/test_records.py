@@ -1,5 +1,7 @@
 """Records: digests tell requests apart, JSON comes back equal, joining follows the rule."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,10 @@ DIFFERENT = [
     Loglik(Prompt(), (" a",), listed=True),
     Loglik(Prompt("q "), (" a",)),
     Loglik(Prompt("q "), (" a",), spaced=True),
+    Loglik(Prompt("q ", rules="lm-eval"), (" a",)),
+    Loglik(replace(CHAT, rules="lm-eval"), (" a",)),
+    Loglik(replace(CHAT, opened=True), (" a",)),
+    Loglik(replace(CHAT, opened=True, rules="lm-eval"), (" a",)),
     Search("q", 3),
     Search("q", 4),
     Search("q", 3, where=(("chapter", "1"),)),

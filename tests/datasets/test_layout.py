@@ -81,8 +81,8 @@ def test_kept_white_space_at_the_end_of_a_prompt_is_scored_with_the_answer():
     own, baseline = asked(choice(rows, instruction="{{q}}", **kept))
     assert (own.prompt.text, own.continuations, own.spaced) == ("sky? \n", (" red", " blue"), True)
     assert (baseline.prompt.text, baseline.continuations, baseline.spaced) == ("", (" red", " blue"), False)
-    assert scored_parts(own) == (Prompt("sky?"), (" \n red", " \n blue"))
-    assert scored_parts(baseline) == (Prompt(), (" red", " blue"))
+    assert scored_parts(own, own.prompt.text) == ("sky?", (" \n red", " \n blue"))
+    assert scored_parts(baseline, "") == ("", (" red", " blue"))
     assert not any(request.spaced for request in asked(choice(rows, instruction="{{q}}")))
     (measured,) = asked(generation([{"q": "a ", "target": "b"}], metrics=[Perplexity()], instruction="{{q}}", **kept))
     assert measured.spaced

@@ -23,7 +23,9 @@ from tests.fuzz.harness import any_text
 counts = st.integers(0, 10**12)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 messages = st.builds(Message, st.sampled_from(["system", "user", "assistant"]), any_text)
-prompts = st.builds(Prompt, any_text) | st.builds(Prompt, st.just(""), st.lists(messages, max_size=4).map(tuple))
+rules = st.sampled_from(["kshot", "lm-eval"])
+chats = st.builds(Prompt, st.just(""), st.lists(messages, max_size=4).map(tuple), rules=rules)
+prompts = st.builds(Prompt, any_text, rules=rules) | chats
 usages = st.none() | st.builds(Usage, counts, counts)
 texts = st.lists(any_text, max_size=3).map(tuple)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kshot.api import evaluate
@@ -28,6 +29,8 @@ class Replayed:
         for form, response in zip(forms, responses, strict=True):
             rolling = form["type"] == "loglikelihood_rolling"
             prompt = prompt_of("" if rolling else form["context"])
+            if prompt.text and form["type"] == "loglikelihood":
+                prompt = replace(prompt, rules="lm-eval")
             if form["type"] == "generate_until":
                 number = sum(each == prompt for each, _ in self._texts)
                 self._texts[prompt, number] = response

@@ -43,12 +43,7 @@ def asked(tmp_path, keys, responses, **options):
 def test_options_after_one_context_are_one_request(tmp_path):
     requests = asked(tmp_path, CHOICE, [[-1.0, False]] * 4)
     assert [request.continuations for request in requests] == [(" owl", " wren"), (" owl", " tit")]
-    assert all(request.rolling is None and not request.spaced for request in requests)
-
-
-def test_white_space_at_the_end_of_a_context_is_measured(tmp_path):
-    (first, _) = asked(tmp_path, {**CHOICE, "doc_to_text": "{{q}} "}, [[-1.0, False]] * 4)
-    assert first.spaced
+    assert all(request.rolling is None and request.prompt.rules == "lm-eval" for request in requests)
 
 
 def test_without_a_context_the_first_token_follows_bos(tmp_path):

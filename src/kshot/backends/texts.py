@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kshot.core.content import Content, texts_in, with_texts
-from kshot.core.records import Failed, Loglik, Message, Prompt
+from kshot.core.records import Failed, Loglik, Message
 
 
 def replace_surrogates(text: str) -> str:
@@ -27,13 +27,17 @@ def valid_content(content: Content) -> Content:
     return with_texts(content, [replace_surrogates(text) for text in texts_in(content)])
 
 
-def scored_parts(request: Loglik) -> tuple[Prompt, tuple[str, ...]]:
-    """Return the prompt of a request and the texts that are scored after it, with the prompt's last white space."""
-    bare = request.prompt.text.rstrip()
-    if not request.spaced or not bare or request.prompt.messages:
-        return request.prompt, request.continuations
-    moved = request.prompt.text[len(bare) :]
-    return Prompt(bare), tuple(moved + text for text in request.continuations)
+def scored_parts(request: Loglik, context: str) -> tuple[str, tuple[str, ...]]:
+    """Return the context of a request and the texts that are scored after it, with the context's last white space.
+
+    ``context``: the prompt as the model reads it, so that of messages it is what the chat template makes of them.
+    """
+    bare = context.rstrip()
+    spaced = request.spaced and bare and not request.prompt.messages
+    if not spaced and request.prompt.rules == "kshot":
+        return context, request.continuations
+    moved = context[len(bare) :]
+    return bare, tuple(moved + text for text in request.continuations)
 
 
 def unscorable(text: str, context: str) -> Failed:

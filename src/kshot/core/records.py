@@ -53,6 +53,8 @@ class Prompt:
     messages: tuple[Message, ...] = ()
     opened: bool = False
     """Whether the last message, which is the assistant's, begins the reply: the model goes on after it."""
+    rules: Literal["kshot", "lm-eval"] = "kshot"
+    """By whose rules it becomes tokens, and so does a text that is scored after it: see docs/lmeval.md."""
 
     def __post_init__(self) -> None:
         """Fill in the plain text of a conversation."""

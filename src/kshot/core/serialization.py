@@ -32,10 +32,11 @@ from kshot.core.records import (
 
 
 def _prompt_body(prompt: Prompt) -> Any:
+    rules = [] if prompt.rules == "kshot" else [prompt.rules]
     if not prompt.messages:
-        return prompt.text
+        return [prompt.text, *rules] if rules else prompt.text
     messages: list[Any] = [[m.role, content_identity(m.content)] for m in prompt.messages]
-    return [*messages, "opened"] if prompt.opened else messages
+    return [*messages, *(["opened"] if prompt.opened else []), *rules]
 
 
 def request_body(request: Request) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
@@ -40,12 +41,7 @@ def likelihood_method(config: TaskConfig) -> DocumentMethod:
             places.setdefault(_before(form), []).append(place)
         replies = yield from ask(
             *(
-                Loglik(
-                    prompt,
-                    tuple(str(forms[place]["continuation"]) for place in own),
-                    rolling=start,
-                    spaced=not prompt.messages and prompt.text[-1:].isspace(),
-                )
+                Loglik(prompt, tuple(str(forms[place]["continuation"]) for place in own), rolling=start)
                 for (prompt, start), own in places.items()
             )
         )
@@ -60,10 +56,11 @@ def likelihood_method(config: TaskConfig) -> DocumentMethod:
 
 def _before(form: Mapping[str, Any]) -> tuple[Prompt, RollingStart | None]:
     """Return what stands before a text; a first token is predicted after BOS, else EOS, as in lm-eval."""
-    prompt = prompt_of(form["context"])
     if form["type"] == "loglikelihood_rolling":
         return Prompt(), "lm-eval"
-    return prompt, None if prompt.text or prompt.messages else "auto"
+    if not form["context"]:
+        return Prompt(), "auto"
+    return replace(prompt_of(form["context"]), rules="lm-eval"), None
 
 
 def _pair(found: Likelihood) -> tuple[float, bool | None]:

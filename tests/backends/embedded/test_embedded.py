@@ -307,6 +307,17 @@ def test_a_token_across_the_seam_is_the_continuations(model):
     assert straddling.likelihoods[0].tokens == 1
 
 
+def test_by_lm_evals_rule_the_prompt_is_encoded_alone_and_its_tokens_are_counted(model):
+    for context, continuation in [("The rul", "e of the task"), (" a b ", "c d"), ("a\n", "\nb"), ("The rule", " of")]:
+        before, whole = ids_of(model, context.rstrip()), ids_of(model, context + continuation)
+        (response,) = ask_all(model, [Loglik(Prompt(context, rules="lm-eval"), (continuation,))])
+        ids = [*before, *whole[len(before) :]]
+        table = logprob_table(model, ids)
+        logprob = sum(table[at - 1, ids[at]] for at in range(len(before), len(ids)))
+        (found,) = response.likelihoods
+        assert (found.tokens, found.logprob) == (len(ids) - len(before), pytest.approx(logprob, abs=1e-4))
+
+
 def test_the_first_token_of_all_is_given(model):
     (response,) = ask_all(model, [Loglik(Prompt(""), (" a b c",))])
     assert response.likelihoods[0].tokens == 2

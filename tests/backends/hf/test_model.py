@@ -239,6 +239,21 @@ def test_white_space_at_the_end_of_a_prompt_may_be_scored_with_the_text(llama):
     assert moved.likelihoods[0] == whole.likelihoods[0]
 
 
+def test_by_lm_evals_rule_the_prompt_is_encoded_alone_and_its_tokens_are_counted(llama):
+    encode = llama._tokenizer.encode
+    cases = [("Say hel", "lo world"), ("the answer is", " B."), ("Say hello\n", " there"), ("A:\n\n", "hello")]
+    straddled = 0
+    for context, text in cases:
+        bare = context.rstrip()
+        before, whole = encode(bare), encode(context + text)
+        straddled += whole[: len(before)] != before
+        (span,) = llama._tokenizer.spans(Prompt(context, rules="lm-eval"), (text,))
+        assert (span.tokens, span.start) == ((*before, *whole[len(before) :]), len(before))
+        (scored,) = ask_all(llama, [Loglik(Prompt(context, rules="lm-eval"), (text,), token_logprobs=True)])
+        assert scored.likelihoods[0].tokens == len(whole) - len(before)
+    assert straddled
+
+
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_a_token_that_the_model_rules_out_fails_its_request_alone(folders, batch_size):
     model = Transformers(str(folders["llama"]), device="cpu", batch_size=batch_size)

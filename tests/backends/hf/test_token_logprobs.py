@@ -27,6 +27,7 @@ MEASURED = [
     Loglik(Prompt(f"{SHOTS}The capital of France is"), OPTIONS),
     Loglik(Prompt(f"{SHOTS}The capital of Germany is"), OPTIONS),
     Loglik(Prompt("Hello  "), ("Paris", " x"), spaced=True),
+    Loglik(Prompt("Hello  ", rules="lm-eval"), ("Paris", " x")),
     Loglik(Prompt(), ("日本語 🙂 a document " * 40,), rolling="auto"),  # longer than the window
     Loglik(Prompt(), ("hello there",), rolling="none"),
 ]
@@ -90,7 +91,7 @@ def test_the_tokens_of_measured_texts_add_up_and_agree_with_torch(model):
         for text, before, each in zip(request.continuations, plain.likelihoods, found.likelihoods, strict=True):
             assert replace(each, token_logprobs=None) == replace(before, token_logprobs=None)
             assert sum(value for _, value in each.token_logprobs) == pytest.approx(each.logprob, abs=1e-6)
-            whole = ("  " if request.spaced else "") + text
+            whole = ("  " if request.prompt.text == "Hello  " else "") + text
             own = joined(each.token_logprobs)
             assert own == whole if request.rolling != "none" else whole.endswith(own) and own != whole
     tokenizer = model._tokenizer

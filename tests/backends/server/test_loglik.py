@@ -111,6 +111,27 @@ def test_white_space_at_the_end_of_a_prompt_may_be_scored_with_the_text():
     assert found.likelihoods == (Likelihood(pytest.approx(logprob), tokens),)
 
 
+def test_by_lm_evals_rule_as_many_tokens_are_left_out_as_the_prompt_has_alone():
+    context = Prompt("The sk", rules="lm-eval")  # two tokens: so is all of "The sky"
+    with FakeServer(with_logprobs()) as server:
+        found, failed, moved, clean = ask_all(
+            connect(server),
+            [
+                Loglik(context, ("y is",)),
+                Loglik(context, ("y",)),
+                Loglik(Prompt("The sky \n", rules="lm-eval"), ("is",)),
+                Loglik(Prompt("The sky", rules="lm-eval"), (" is blue",)),
+            ],
+        )
+    assert found.likelihoods == (Likelihood(pytest.approx(logprob(" is", 2)), 1),)
+    assert failed.kind == "bad_logprobs"  # nothing is left to score, of which lm-eval makes an error
+    assert moved.likelihoods == (Likelihood(pytest.approx(expected("The sky", " \nis")[0]), 3),)
+    assert clean.likelihoods == (Likelihood(pytest.approx(expected("The sky", " is blue")[0]), 2),)
+    asked = [call.prompt for call in server.calls]
+    assert asked.count("The sk") == 2  # only where a token lies across the seam
+    assert asked.count("The sky") == 1  # "The sk" with "y"
+
+
 def test_an_empty_prompt_and_a_continuation_without_scored_tokens():
     with FakeServer(with_logprobs()) as server:
         (found,) = ask_all(connect(server), [Loglik(Prompt(""), ("The sky",))])

@@ -82,12 +82,13 @@ class SequenceMaker:
         return [ScoredSequence(entry, number, *span) for number, span in enumerate(spans)]
 
     def _spans(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
-        prompt, texts = scored_parts(request)
-        spans = [self._span(text_of(prompt), text) for text in texts]
+        context, texts = scored_parts(request, text_of(request.prompt))
+        counted = request.prompt.rules == "lm-eval"
+        spans = [self._span(context, text, counted=counted) for text in texts]
         for text, (tokens, start) in zip(request.continuations, spans, strict=True):
             if start >= len(tokens):
                 return unscorable(text, request.prompt.text)
-        pieces = self._pieces(text_of(prompt), texts, spans) if request.token_logprobs else ()
+        pieces = self._pieces(context, texts, spans) if request.token_logprobs else ()
         longest = max((len(tokens) for tokens, _ in spans), default=0)
         if longest <= self.limit:
             return PartialLoglik(request, len(spans), pieces=pieces), spans
@@ -108,9 +109,15 @@ class SequenceMaker:
             found.append(read_pieces(whole, ends[start:], max(len(context), ends[start - 1])))
         return found
 
-    def _span(self, context: str, continuation: str) -> _Span:
-        """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it."""
+    def _span(self, context: str, continuation: str, *, counted: bool) -> _Span:
+        """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it.
+
+        ``counted``: it begins after as many tokens as the context has alone, and these are read before it.
+        """
         found = self.tokenizer.encode(context + replace_surrogates(continuation))
+        if counted:
+            before = self.tokenizer.encode(context).ids
+            return [*before, *found.ids[len(before) :]], max(len(before), 1)
         ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
         return found.ids, max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
 

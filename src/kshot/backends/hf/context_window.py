@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.token_pieces import continuation_pieces, rolling_pieces
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
-from kshot.backends.texts import scored_parts, unscorable
+from kshot.backends.texts import unscorable
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Loglik
 
@@ -50,7 +50,7 @@ class ContextWindow:
     ) -> Iterator[tuple[Loglik, TokenizedLoglik | Failed]]:
         """Return each request as tokens, or its failure."""
         whole = [request for request in requests if request.rolling is None]
-        spans = tokenizer.spans_of_all([scored_parts(request) for request in whole])
+        spans = tokenizer.spans_of_all(whole)
         for request, own in zip(whole, spans, strict=True):
             fitting = self._fit(request, own)
             if request.token_logprobs and isinstance(fitting, TokenizedLoglik):

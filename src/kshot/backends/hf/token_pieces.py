@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
-from kshot.backends.texts import scored_parts
 from kshot.backends.token_texts import Pieces, document_pieces, read_pieces, written_pieces
 from kshot.core.records import Loglik
 
 
 def continuation_pieces(request: Loglik, spans: Sequence[TokenSpan], tokenizer: PromptTokenizer) -> list[Pieces]:
     """Return the texts of the scored tokens of each continuation; a token across the seam shows only its own part."""
-    prompt, texts = scored_parts(request)
-    encoded = tokenizer.encoded_with_ends(prompt, texts)
+    encoded = tokenizer.encoded_with_ends(request)
     if encoded is None:
         return [_decoded([span], tokenizer) for span in spans]
     length, wholes = encoded
@@ -28,7 +26,7 @@ def continuation_pieces(request: Loglik, spans: Sequence[TokenSpan], tokenizer: 
 
 def rolling_pieces(request: Loglik, windows: Sequence[Sequence[TokenSpan]], tokenizer: PromptTokenizer) -> list[Pieces]:
     """Return the texts of the scored tokens of each document."""
-    encoded = tokenizer.encoded_with_ends(None, request.continuations)
+    encoded = tokenizer.encoded_with_ends(request)
     if encoded is None:
         return [_decoded(some, tokenizer) for some in windows]
     found = []

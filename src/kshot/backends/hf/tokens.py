@@ -12,10 +12,10 @@ import numpy as np
 from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length, first_after
 from kshot.backends.hf.trie import IdArray, common_prefix_length
 from kshot.backends.rolling import rolling_windows, start_token
-from kshot.backends.texts import replace_surrogates, valid_message
+from kshot.backends.texts import replace_surrogates, scored_parts, valid_message
 from kshot.core.errors import BackendError
 from kshot.core.reasoning import is_think_tag, opens_thoughts
-from kshot.core.records import Message, Prompt, RollingStart
+from kshot.core.records import Loglik, Message, Prompt, RollingStart
 from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, opened_text, renderer, template_fault
 
 if TYPE_CHECKING:
@@ -102,12 +102,13 @@ class PromptTokenizer:
         found = self._backend.encode_batch(list(texts), add_special_tokens=False)
         return [_encoded_text(text, encoding) for text, encoding in zip(texts, found, strict=True)]
 
+    def _without_ends(self, text: str) -> EncodedText:
+        return EncodedText.of(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64))
+
     def _encode_prompts(self, texts: Sequence[str]) -> list[EncodedText]:
         """Encode prompts. What they have in common with earlier prompts is not encoded again."""
         if self._backend is None:
-            return [
-                EncodedText.of(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64)) for text in texts
-            ]
+            return list(map(self._without_ends, texts))
         found: list[EncodedText] = []
         while len(found) < len(texts):
             # The last known text serves for all following prompts that share no more with each other than with it.
@@ -121,7 +122,7 @@ class PromptTokenizer:
     def encode_prompt(self, prompt: Prompt) -> tuple[int, ...]:
         """Encode a prompt to continue, with BOS. An empty prompt is BOS alone, if the tokenizer has one."""
         encoded = self._encode_prompts([self._prompt_text(prompt)])[0]
-        tokens = self._with_leading_ids(encoded.ids, chat=bool(prompt.messages))
+        tokens = self._with_leading_ids(encoded.ids, prompt)
         if len(tokens):
             return tuple(tokens.tolist())
         if self.tokenizer.bos_token_id is None:
@@ -130,23 +131,25 @@ class PromptTokenizer:
 
     def spans(self, prompt: Prompt, continuations: Sequence[str]) -> list[TokenSpan]:
         """Return one span for each continuation of a prompt."""
-        return self.spans_of_all([(prompt, continuations)])[0]
+        return self.spans_of_all([Loglik(prompt, tuple(continuations))])[0]
 
-    def spans_of_all(self, requests: Sequence[tuple[Prompt, Sequence[str]]]) -> list[list[TokenSpan]]:
-        """Return the spans of many prompts. A token across the boundary belongs to the continuation.
+    def spans_of_all(self, requests: Sequence[Loglik]) -> list[list[TokenSpan]]:
+        """Return the spans of many requests. A token across the boundary belongs to the continuation.
 
+        By lm-eval's rules the prompt is encoded alone, and a continuation begins after as many tokens of both together.
         A span is empty if its continuation has no token that the model predicts.
         """
-        contexts = self._encode_prompts([self._prompt_text(prompt) for prompt, _ in requests])
+        parts = [scored_parts(request, self._prompt_text(request.prompt)) for request in requests]
+        contexts = self._encode_prompts([context for context, _ in parts])
         pairs = [
             (context, replace_surrogates(text))
-            for context, (_, texts) in zip(contexts, requests, strict=True)
+            for context, (_, texts) in zip(contexts, parts, strict=True)
             for text in texts
         ]
         wholes = iter(self._encode_continuations(pairs))
         return [
-            [self._span(whole, chat=bool(prompt.messages)) for whole in islice(wholes, len(texts))]
-            for prompt, texts in requests
+            [self._span(request.prompt, context, whole) for whole in islice(wholes, len(request.continuations))]
+            for request, context in zip(requests, contexts, strict=True)
         ]
 
     def rolling_spans(self, text: str, start: RollingStart, limit: int | None) -> list[TokenSpan]:
@@ -161,42 +164,47 @@ class PromptTokenizer:
         windows = rolling_windows((*own, *self.encode(replace_surrogates(text))), first, limit)
         return [TokenSpan(np.array(tokens, np.int32), begin) for tokens, begin in windows]
 
-    def encoded_with_ends(self, prompt: Prompt | None, texts: Sequence[str]) -> tuple[int, list[EncodedText]] | None:
-        """Encode texts after a prompt, or by themselves; return its length, and each with it. None: no ends are known.
+    def encoded_with_ends(self, request: Loglik) -> tuple[int, list[EncodedText]] | None:
+        """Encode what a request scores; return the length of its context, and each text with it. None: no ends known.
 
         BOS is not among the tokens.
         """
         if self._backend is None:
             return None
-        if prompt is None:
-            return 0, self._encode_batch([replace_surrogates(text) for text in texts])
-        context = self._encode_prompts([self._prompt_text(prompt)])[0]
-        wholes = self._encoder.encode([(context, context.text + replace_surrogates(text)) for text in texts])
-        return len(context.text), wholes
+        if request.rolling:
+            return 0, self._encode_batch([replace_surrogates(text) for text in request.continuations])
+        shown, texts = scored_parts(request, self._prompt_text(request.prompt))
+        context = self._encode_prompts([shown])[0]
+        return len(shown), self._encode_continuations([(context, replace_surrogates(text)) for text in texts])
 
-    def _span(self, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:
-        body, start = whole
-        tokens = self._with_leading_ids(body, chat=chat)
+    def _span(self, prompt: Prompt, context: EncodedText, whole: EncodedText) -> TokenSpan:
+        body = whole.ids
+        if prompt.rules == "lm-eval":
+            start = len(context.ids)
+            body = np.concatenate([context.ids, body[start:]])  # they may differ from those at the head of the whole
+        elif not context.text:
+            start = 0
+        elif self._backend is None:
+            start = common_prefix_length(body, context.ids)
+        else:
+            start = first_after(whole, len(context.text))
+        tokens = self._with_leading_ids(body, prompt)
         # The first token of a sequence is given, not predicted: it has no probability.
         return TokenSpan(tokens, max(start + len(tokens) - len(body), 1))
 
-    def _encode_continuations(self, pairs: Sequence[tuple[EncodedText, str]]) -> list[tuple[IdArray, int]]:
-        """Return the tokens of each context with its continuation, and the index of the continuation's first token."""
+    def _encode_continuations(self, pairs: Sequence[tuple[EncodedText, str]]) -> list[EncodedText]:
+        """Encode each context together with its continuation."""
+        wholes = [context.text + text for context, text in pairs]
         if self._backend is None:
-            ids = [np.array(self.encode(context.text + text), np.int32) for context, text in pairs]
-            return [
-                (whole, common_prefix_length(whole, context.ids) if context.text else 0)
-                for whole, (context, _) in zip(ids, pairs, strict=True)
-            ]
-        found = self._encoder.encode([(context, context.text + text) for context, text in pairs])
-        starts = [
-            first_after(whole, len(context.text)) if context.text else 0
-            for whole, (context, _) in zip(found, pairs, strict=True)
-        ]
-        return [(whole.ids, start) for whole, start in zip(found, starts, strict=True)]
+            return list(map(self._without_ends, wholes))
+        return self._encoder.encode([(context, whole) for (context, _), whole in zip(pairs, wholes, strict=True)])
 
-    def _with_leading_ids(self, tokens: IdArray, *, chat: bool) -> IdArray:
-        """Put BOS in front, once. A chat template writes its own, so a chat gets BOS only with ``add_bos=True``."""
+    def _with_leading_ids(self, tokens: IdArray, prompt: Prompt) -> IdArray:
+        """Put BOS in front, once. A chat template writes its own, so a chat gets BOS only with ``add_bos=True``.
+
+        By lm-eval's rules it is text like any other.
+        """
+        chat = prompt.messages and prompt.rules == "kshot"
         if (chat and not self._bos_forced) or tuple(tokens[: len(self.leading_ids)].tolist()) == self.leading_ids:
             return tokens
         return np.concatenate([np.array(self.leading_ids, np.int32), tokens])

@@ -130,9 +130,11 @@ class ServerLogprobs:
                 raise RequestFailedError(unscorable(text, prompt.text))
             whole = await self._echo(post, api, prompt.text + text)
             start = continuation_start(whole.texts, text)
-            if start is None:
+            counted = prompt.rules == "lm-eval"
+            # A token that begins with the text has as many before it as the prompt has alone.
+            if start is None or (counted and "".join(whole.texts[start:]) != text):
                 alone = await self._echo(post, api, prompt.text) if prompt.text else EchoedTokens((), ())
-                start = common_prefix_length(whole.texts, alone.texts)
+                start = len(alone.texts) if counted else common_prefix_length(whole.texts, alone.texts)
             likelihoods.append(self._summed(whole, start, prompt.text, text, tokens=tokens))
             usages.append(whole.usage)
         return Scored(tuple(likelihoods), _total(usages))

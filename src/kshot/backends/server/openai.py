@@ -84,10 +84,13 @@ class OpenAI(Server):
             if request.rolling:
                 documents = request.continuations
                 return await self._logprobs.score_documents(group, documents, request.rolling, tokens=tokens)
-            prompt, texts = scored_parts(request)
+            prompt, texts = self._rendered(request.prompt), request.continuations
+            if not prompt.messages:
+                context, texts = scored_parts(request, prompt.text)
+                prompt = Prompt(context, rules=request.prompt.rules)
             if request.listed:
-                return await self._logprobs.first_token(group, self._rendered(prompt), texts, tokens=tokens)
-            return await self._logprobs.score(group, self._rendered(prompt), texts, tokens=tokens)
+                return await self._logprobs.first_token(group, prompt, texts, tokens=tokens)
+            return await self._logprobs.score(group, prompt, texts, tokens=tokens)
         if isinstance(request, Generate):
             return self._measured(await self._generate(group, request))
         raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
