@@ -22,7 +22,7 @@ class EvaluateOptions(TypedDict, total=False):
     """Repeat the run over these seeds of the retriever, such as 0..9, and report the spread."""
 
     max_example_tokens: int | None
-    """Token budget for the examples; each is kept whole or left out (default: 1024)."""
+    """Token budget for the examples; each is kept whole or left out (default: none; 1024 for LLMBox's files)."""
 
     seed: int | None
     """Seed of every random choice (default: 2023)."""

@@ -333,6 +333,18 @@ def test_constructed_examples_come_before_the_question(tree):
     assert tree.prompts(text, "Words", num_shots=3, max_example_tokens=4)[0].count("\n\n") == 1
 
 
+@pytest.mark.parametrize(("options", "shown"), [({}, 2), ({"max_example_tokens": 5000}, 3)])
+def test_a_class_of_llmbox_has_llmbox_s_budget_for_examples_unless_another_is_given(tree, options, shown):
+    settings = DatasetSettings(dataset_path=str(tree.rows), num_shots=3, **options)
+
+    def count(text):
+        return 400 * text.count(":")
+
+    cls = resolve(f"{tree.add(GENERATION)}:Words").dataset
+    task = compile_dataset(cls(settings), count).task(count)
+    assert task.facts["shots"] == shown
+
+
 def test_tokens_are_counted_by_the_model_and_else_by_bytes(tree):
     plain = compiled(tree, GENERATION, "Words").dataset
     assert len(plain.tokenizer_encode("né")) == 3

@@ -56,7 +56,7 @@ def test_which_versions_are_pinned():
 @pytest.mark.parametrize("shots", SHOTS)
 @pytest.mark.parametrize("shape", FIGURES)
 def test_prompts_log_probabilities_and_figures_are_those_of_lm_eval(folder, shape, shots):
-    numbers = {"num_shots": shots, "max_example_tokens": 100_000} if shape != "rolling" else {}
+    numbers = {"num_shots": shots} if shape != "rolling" else {}
     options = options_of(shape, folder, shots) | numbers
     spec = f"{ROOT / 'real_lmeval' / 'shapes.py'}:{shape.capitalize()}"
     result = kshot.evaluate(f"hf:{folder / 'model'}", spec, device="cpu", truncate="left", **options)

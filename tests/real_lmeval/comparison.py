@@ -42,7 +42,7 @@ def options_of(shape: str, folder: Path, shots: int) -> dict[str, str]:
     found = {"dataset_path": f"{folder}/{TASK_OF.get(shape, shape)}_{{split}}.jsonl", **OPTIONS_OF.get(shape, {})}
     if not shots or shape == "rolling":  # lm-eval shows no examples before a document that is measured whole
         return found
-    return found | {"num_shots": str(shots), "retriever": "lm_eval", "max_example_tokens": "100000"}
+    return found | {"num_shots": str(shots), "retriever": "lm_eval"}
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Sweeps: several values of an option in one run."""
 
 import json
+import statistics
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,15 @@ import pytest
 import kshot
 from kshot import Em, GenerationDataset, MultipleChoiceDataset, Task
 from kshot.core.errors import UsageError
+from kshot.core.protocols import Abilities
+from kshot.core.records import Generated
+from kshot.report.sweep_verdicts import sweep_verdicts
+from kshot.runs.swept_rows import swept_figures
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of
 from kshot.studies.swept_sources import own_values
 from tests.configs.written import RACE
+from tests.datasets.fakes import Fake
 
 COLOURS = ["red", "green", "blue", "grey"]
 OWN = "{question}\nAnswer:"
@@ -251,6 +257,102 @@ def test_entries_of_a_config_have_an_average_at_each_value(tmp_path):
          [f"race-{level},num_shots={k}" for level in ("middle", "high")])
         for k in (0, 1)
     ]  # fmt: skip
+
+
+class Tokens(Fake):
+    """Says "A", and counts a token for each character."""
+
+    abilities = Abilities(count_tokens=len)
+
+
+class Lengthening(Colours):
+    """Examples of which each is longer than the one before."""
+
+    def load_raw_dataset(self, dataset_path, subset_name, evaluation_set, example_set):
+        super().load_raw_dataset(dataset_path, subset_name, evaluation_set, example_set)
+        self.example_data = [{"question": f"Case {'x' * at}?", "answer": at % 3} for at in range(40)]
+
+
+class LengtheningParts(Lengthening):
+    """The same in two subsets."""
+
+    categorized_subsets = {"all": ["warm", "cold"]}
+
+
+def shown_counts(result):
+    """The examples in the prompts of each task."""
+    counts = {}
+    for sample in result.samples:
+        counts.setdefault(sample["task"], []).append(str(sample["prompt"]).count("Case"))
+    return counts
+
+
+def test_without_a_budget_every_example_is_shown():
+    model = Tokens(lambda _: Generated("A"))
+    result = kshot.evaluate(model, Lengthening, num_shots=[10, 30], ranking_type="generation")
+    assert shown_counts(result) == {f"lengthening,num_shots={k}": [k] * 12 for k in (10, 30)}
+    assert [row["shots_shown"] for row in result.results if row["metric"] == "Accuracy"] == [10, 30]
+
+
+def test_points_that_show_the_same_examples_are_asked_drawn_and_tested_once():
+    asked = []
+    model = Tokens(lambda request: asked.append(request) or Generated("A"))
+    options = {"num_shots": [2, 20, 30], "ranking_type": "generation", "max_example_tokens": 300}
+    result = kshot.evaluate(model, Lengthening, **options)
+    (few, many, more) = shown_counts(result).values()
+    assert few == [2] * 12
+    assert many == more
+    assert 2 < many[0] < 20
+    assert len(asked) == 24
+    (drawn,) = swept_figures(result.results)
+    assert (drawn.steps, drawn.labels) == ((2, many[0]), ("2", str(many[0])))
+    (tested,) = result.comparisons
+    assert (tested["a_shots_shown"], tested["b_shots_shown"]) == (many[0], 2)
+    (sentence,) = sweep_verdicts([tested])
+    assert f"k = 2 and {many[0]}" in sentence
+    (row,) = [row for row in result.results if row["task"] == "lengthening,num_shots=30" and not row.get("detail")]
+    assert row["same_prompts"] == "lengthening,num_shots=20"
+    assert "lengthening,num_shots=30: its prompts are those of lengthening,num_shots=20" in " ".join(result.notes)
+
+
+def test_more_examples_than_there_are_is_the_point_with_all_of_them():
+    result, prompts = swept(num_shots=[3, 8, 20, 100])
+    (drawn,) = swept_figures(result.results)
+    assert drawn.labels == ("3", "8")
+    assert len(prompts) == 24
+    assert len(result.comparisons) == 1
+
+
+def test_numbers_of_examples_that_vary_are_a_median_and_a_range(tmp_path):
+    options = {"num_shots": [1, 5, 8], "retriever": "random", "max_example_tokens": 150, "out": tmp_path / "run"}
+    model, data = Tokens(lambda _: Generated("A")), f"{Path(__file__)}:Lengthening"
+    result = kshot.evaluate(model, data, ranking_type="generation", **options)
+    whole = shown_counts(result)["lengthening,num_shots=8"]
+    (row,) = [row for row in result.results if row["sweep"]["num_shots"] == 8 and not row.get("detail")]
+    assert len(set(whole)) > 1
+    assert (row["shots_shown"], row["shots_range"]) == (statistics.median(whole), [min(whole), max(whole)])
+    (drawn,) = swept_figures(result.results)
+    assert f"{statistics.median(whole):g} ({min(whole)}–{max(whole)})" in drawn.labels
+    assert kshot.score(tmp_path / "run").results == result.results
+
+
+def test_an_average_over_subsets_shows_what_its_subsets_show():
+    model = Tokens(lambda _: Generated("A"))
+    options = {"num_shots": [2, 20, 30], "ranking_type": "generation", "max_example_tokens": 300}
+    result = kshot.evaluate(model, LengtheningParts, **options)
+    drawn = swept_figures(result.results)
+    assert {(each.labels[0], len(each.labels)) for each in drawn} == {("2", 2)}
+    assert {row["a_value"] for row in result.comparisons} == {20}
+
+
+def test_a_class_that_constructs_its_examples_is_drawn_by_what_was_asked():
+    class Own(Colours):
+        def construct_examples(self, instance=None):
+            return "Case A\n\n" * (2 * self.num_shots)
+
+    result, _ = swept(Own, num_shots=[1, 2])
+    (drawn,) = swept_figures(result.results)
+    assert drawn.labels == ("1", "2")
 
 
 TASK_FILE = """

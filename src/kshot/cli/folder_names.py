@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.core.options import Options
+from kshot.core.options import OptionField, Options
 from kshot.core.specs import without_options
 
 
@@ -59,10 +59,14 @@ def _earlier_identity(settings: Options) -> dict[str, Any] | None:
         return None  # an option is set that did not exist then
     declared = settings.declared()
     values = {
-        name: declared[name].earlier_default if value is None else value for name, value in settings.values().items()
+        name: _formerly_unset(declared[name]) if value is None else value for name, value in settings.values().items()
     }
     return {
         name: declared[name].identifying(value) if name in declared else value
         for name in _EARLIER_OPTIONS
         if (value := values.get(name)) is not None or name not in _ABSENT_IF_UNSET
     }
+
+
+def _formerly_unset(declared: OptionField) -> Any:
+    return declared.earlier_default if declared.former_default is None else declared.former_default

@@ -279,6 +279,11 @@ class DatasetCompiler:
         """How the subsets of the dataset are averaged."""
         return self.dataset.args.average or "macro"
 
+    def example_facts(self) -> dict[str, Any]:
+        """Return what a run records of the examples; how many a class constructs itself is not known."""
+        unknown = {"shots"} if self._constructs_examples else set()
+        return {name: fact for name, fact in self.examples.facts().items() if name not in unknown}
+
     def sampling_options(self) -> Mapping[str, Any]:
         """Return the options of generation that the class sets."""
         return self.dataset.extra_model_args

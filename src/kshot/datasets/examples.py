@@ -86,19 +86,28 @@ class ShownExamples:
         while kept is None and self.shots and not self._fits(self.shots):
             self.shots = self.shots[:-1]
         if len(self.shots) < drawn:
-            budget = self._dataset.args.max_example_tokens
-            self._writer.note(f"{len(self.shots)} of {drawn} examples fit {budget} tokens")
+            self._writer.note(f"{len(self.shots)} of {drawn} examples fit {self.budget} tokens")
+
+    @property
+    def budget(self) -> int | None:
+        """The most tokens that the examples may have together; None: as many as they have."""
+        return self._dataset.args.max_example_tokens
 
     def facts(self) -> dict[str, Any]:
         """Return what a run records of the examples.
 
-        ``kept`` is the number of examples of each row that has fewer than the retriever chose. It grows with the run.
+        ``shots`` is the number of examples before a row. ``kept`` is that of each row that has fewer than the retriever
+        chose for it, and grows with the run; ``chosen`` is that of each row for which it chose fewer than for others.
         ``unfitted``: the model could not count tokens, so that none was left out.
         """
         unfitted = {"unfitted": True} if self._is_unfitted else {}
         if self._retriever is None:
             return {"shots": len(self.shots), **unfitted}
-        return {"retriever": dict(self._retriever.facts), "kept": self._kept, **unfitted}
+        numbers = [len(row) for row in self._chosen or ()]
+        shots = max(numbers, default=0)
+        fewer = {str(row): number for row, number in enumerate(numbers) if number < shots}
+        chosen = {"chosen": fewer} if fewer else {}
+        return {"retriever": dict(self._retriever.facts), "shots": shots, "kept": self._kept, **chosen, **unfitted}
 
     @cached_property
     def drawn(self) -> tuple[Sample, ...]:
@@ -185,7 +194,6 @@ class ShownExamples:
                 )
 
     def _fits(self, shots: Sequence[Sample]) -> bool:
-        if self._count_tokens is None:
+        if self._count_tokens is None or self.budget is None:
             return True
-        text = plain(self._writer.example_messages(shots))
-        return self._count_tokens(text) <= self._dataset.args.max_example_tokens
+        return self._count_tokens(plain(self._writer.example_messages(shots))) <= self.budget

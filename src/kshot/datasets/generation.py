@@ -83,7 +83,7 @@ class GenerationCompiler(DatasetCompiler):
             self.examples.select,
             finish,
             notes=tuple(self.notes),
-            facts=self.examples.facts(),
+            facts=self.example_facts(),
         )
 
     # ---- the target is measured ----

@@ -237,7 +237,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
             self.examples.select,
             finish,
             notes=tuple(self.notes),
-            facts={**self.examples.facts(), "ranking_type": self._ranking_name()},
+            facts={**self.example_facts(), "ranking_type": self._ranking_name()},
         )
 
     def _note_hidden_options(self) -> None:

@@ -9,7 +9,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import correction, shown_p
-from kshot.runs.swept_rows import AXES, NUMERIC, SHOTS, SWEEP, shown_value
+from kshot.runs.swept_rows import AXES, NUMERIC, SHOTS, SHOWN, SHOWN_RANGE, SWEEP, shown_label, shown_value
 
 _MAX_LINES, _MAX_LISTED = 6, 4
 _SHORT = {**dict.fromkeys(SHOTS, "k = "), "temperature": "temperature "}
@@ -55,7 +55,7 @@ def _said(rows: Sequence[ResultRow]) -> str:
     parts = [_against(row) for row in ahead[:_MAX_LISTED]]
     if len(ahead) > _MAX_LISTED:
         parts.append(f"{len(ahead) - _MAX_LISTED} more pairs differ")
-    pairs = [f"{_value(row[SWEEP], row['b_value'])} and {shown_value(row[SWEEP], row['a_value'])}" for row in level]
+    pairs = [f"{_SHORT.get(row[SWEEP], '')}{_side(row, 'b')} and {_side(row, 'a')}" for row in level]
     if len(pairs) > _MAX_LISTED:
         parts.append(f"{len(pairs)} pairs cannot be told apart")
     elif pairs:
@@ -67,20 +67,36 @@ def _said(rows: Sequence[ResultRow]) -> str:
 def _against(row: ResultRow) -> str:
     """Say which of two values is ahead, and by how much."""
     swapped = row["ahead"] != row["a"]
-    first, second = ("b_value", "a_value") if swapped else ("a_value", "b_value")
+    first, second = ("b", "a") if swapped else ("a", "b")
     sign = -1.0 if swapped else 1.0
     difference = sign * row["difference"]
     ends = sorted(sign * end for end in row["ci95"] or ())
     digits = 3 if abs(difference) <= 1 and all(abs(end) <= 1 for end in ends) else 1
     between = f", 95 %: {number(ends[0], digits, '+')} to {number(ends[1], digits, '+')}" if ends else ""
-    who = f"{_value(row[SWEEP], row[first])} is ahead of {shown_value(row[SWEEP], row[second])}"
+    who = f"{_SHORT.get(row[SWEEP], '')}{_side(row, first)} is ahead of {_side(row, second)}"
     return f"{who}{_where(row)} ({number(difference, digits, '+')}{between}, {shown_p(row)})"
 
 
 def _where(row: ResultRow) -> str:
     """Return at which values of the other options two are compared, where the subject does not say it."""
     at = _at(row)
-    return f" at {', '.join(_value(*each) for each in at.items())}" if at and row[SWEEP] not in NUMERIC else ""
+    sides = [side for side in ("a", "b") if f"{side}_{SHOWN}" in row]
+    shown = shown_label([_columns(row, side) for side in sides]) if sides else None
+    told = [f"{_SHORT[name]}{shown}" if name in SHOTS and shown else _value(name, value) for name, value in at.items()]
+    return f" at {', '.join(told)}" if at and row[SWEEP] not in NUMERIC else ""
+
+
+def _side(row: ResultRow, side: str) -> str:
+    """Return the value of one of two points in words: of examples, how many it shows."""
+    value, shown = row[f"{side}_value"], _columns(row, side)
+    if row[SWEEP] not in SHOTS or SHOWN not in shown:
+        return shown_value(row[SWEEP], value)
+    return shown_label([shown], asked=value if row.get(f"a_{SHOWN}") == row.get(f"b_{SHOWN}") else None)
+
+
+def _columns(row: ResultRow, side: str) -> ResultRow:
+    """Return how many examples a point shows, as its own figure says it."""
+    return {name: row[f"{side}_{name}"] for name in (SHOWN, SHOWN_RANGE) if f"{side}_{name}" in row}
 
 
 def _value(option: str, value: Any) -> str:

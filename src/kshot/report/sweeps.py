@@ -68,8 +68,7 @@ def _curve(found: SweptFigures, names: Sequence[str]) -> Curve:
         for name, line in list(zip(names, found.lines, strict=True))[:MAX_LINES]
     ]
     low, high = _two(found.found[0].get("bounds"))
-    steps = [shown_value(found.across, step) for step in found.steps]
-    return Curve(steps, series, AXIS_TITLES.get(found.across, found.across), (low, high))
+    return Curve(found.labels, series, AXIS_TITLES.get(found.across, found.across), (low, high))
 
 
 def _point(row: ResultRow | None) -> CurvePoint | None:
@@ -107,7 +106,7 @@ class SweepTable:
         return first + sum(max(cell_len(name), len("100.00  100.0–100.0")) + 4 for name in self.names)
 
     def _steps(self) -> list[str]:
-        return [shortened(shown_value(self.found.across, step), _VALUE_ROOM) for step in self.found.steps]
+        return [shortened(label, _VALUE_ROOM) for label in self.found.labels]
 
     def _beside(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))

@@ -28,6 +28,10 @@ class ExampleSettings(Options):
     retriever_seeds: str | None = option(
         None, "repeat the run over these seeds of the retriever, such as 0..9, and report the spread"
     )
-    max_example_tokens: int = option(
-        1024, "token budget for the examples; each is kept whole or left out", kind=int, least=0
+    max_example_tokens: int | None = option(
+        None,
+        "token budget for the examples; each is kept whole or left out (default: none; 1024 for LLMBox's files)",
+        kind=int,
+        least=0,
+        former_default=1024,
     )

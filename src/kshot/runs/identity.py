@@ -19,10 +19,12 @@ def differences(earlier: Mapping[str, Any], present: Mapping[str, Any]) -> list[
 def without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return an identity without the values that are defaults: earlier folders hold every value."""
     declared = Settings.declared()
+    every = any(name in declared and value == declared[name].default for name, value in identity.items())
     return {
         name: value
         for name, value in identity.items()
         if not (declared[name].is_unset(value) if name in declared else value is None)
+        and not (every and name in declared and value is not None and value == declared[name].former_default)
     }
 
 

@@ -11,7 +11,7 @@ from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
 from kshot.runs.swept_pairs import AVERAGES, swept_pairs
-from kshot.runs.swept_rows import SWEEP
+from kshot.runs.swept_rows import SWEEP, shown_columns
 from kshot.statistics.figures import OWN_AGGREGATE, figure, named_rule, reduced
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures, holm
@@ -35,9 +35,11 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
             row = _row(result, f"{task}[{category}]", name, metric, values=chosen, failed=failed)
             if row["value"] is not None or not chosen:
                 yield row | {"category": category} | result.counted(name, category)
+    shown = shown_columns([result]) if SWEEP in result.task.labels else {}
     rows = [
         _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
         | result.counted(name)
+        | shown
         for name, metric in result.named()
     ]
     yield from [row for row in rows if row["value"] is not None or not row["n"]] or rows[:1]

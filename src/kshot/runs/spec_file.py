@@ -74,6 +74,7 @@ def _are_counts(value: Any) -> bool:
 _FACTS: dict[str, Callable[[Any], bool]] = {
     "shots": _is_count,
     "kept": _are_counts,
+    "chosen": _are_counts,
     "token_lengths": _are_counts,
     "unfitted": lambda value: isinstance(value, bool),
     "ranking_type": lambda value: isinstance(value, str),

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
-from kshot.runs.swept_rows import BASE, NUMERIC, SWEEP
+from kshot.runs.swept_rows import BASE, NUMERIC, SAME, SHOWN, SHOWN_RANGE, SWEEP, shown_columns
 from kshot.statistics.figures import named_rule
 from kshot.statistics.paired import Pair, averaged, has_figures
 from kshot.statistics.units import same_units
@@ -36,10 +36,10 @@ def swept_pairs(
     alone = [
         result
         for result in swept
-        if (result.model, result.task.name) not in parts and "example_seed" not in result.task.labels
+        if (result.model, result.task.name) not in parts and not {"example_seed", SAME} & result.task.labels.keys()
     ]
     yield from _of_tasks(alone, pair_of)
-    yield from _of_averages(averages, swept, pair_of)
+    yield from _of_averages([row for row in averages if SAME not in row], swept, pair_of)
 
 
 def _of_tasks(results: Sequence[TaskResult], pair_of: PairOf) -> Iterator[tuple[ResultRow, Pair]]:
@@ -58,7 +58,8 @@ def _of_tasks(results: Sequence[TaskResult], pair_of: PairOf) -> Iterator[tuple[
                 names = one.task.name, other.task.name
                 rule = named_rule(metric, scorer, dict(other.named())[metric])
                 shared = {"task": base, "metric": metric, **rule, "higher_is_better": scorer.higher_is_better}
-                yield shared | _sides(model, names, option, points), pair
+                shown = _shown(shown_columns([one]), shown_columns([other]))
+                yield shared | _sides(model, names, option, points) | shown, pair
 
 
 def _of_averages(
@@ -80,7 +81,7 @@ def _of_averages(
             if pair is not None:
                 names, points = (one["task"], other["task"]), (one[SWEEP], other[SWEEP])
                 shared = {name: one[name] for name in ("metric", "rule", "higher_is_better", "average") if name in one}
-                yield {"task": base} | shared | _sides(model, names, option, points), pair
+                yield {"task": base} | shared | _sides(model, names, option, points) | _shown(one, other), pair
 
 
 def _sides(model: str, names: tuple[str, str], option: str, points: tuple[_Point, _Point]) -> ResultRow:
@@ -95,6 +96,12 @@ def _sides(model: str, names: tuple[str, str], option: str, points: tuple[_Point
         "b_value": points[1].get(option),
         "at": {name: value for name, value in points[0].items() if name != option},
     }
+
+
+def _shown(one: ResultRow, other: ResultRow) -> ResultRow:
+    """Return how many examples the prompts of both points show, as far as it is known."""
+    sides = (("a", one), ("b", other))
+    return {f"{side}_{name}": row[name] for side, row in sides for name in (SHOWN, SHOWN_RANGE) if name in row}
 
 
 def _neighbours(found: Sequence[tuple[_Point, Any]]) -> Iterator[tuple[str, Any, Any]]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from kshot.core.records import ResultRow
+from kshot.core.task import TaskResult
 from kshot.core.visible import metric_label
 from kshot.runs.headline import headlines
 
-SWEEP, BASE = "sweep", "swept"
-"""The labels of a figure of a sweep: the values of its point by option, and the name that its task has without them."""
+SWEEP, BASE, SAME = "sweep", "swept", "same_prompts"
+"""The labels of a figure of a sweep: the values of its point by option, the name that its task has without them, and,
+where it has the prompts of an earlier point, the name there. Such a figure is neither drawn nor tested again."""
+
+SHOWN, SHOWN_RANGE = "shots_shown", "shots_range"
+"""How many examples the prompts of a figure of a sweep show: the median, and the least and the most if they differ."""
 
 SHOTS = ("num_shots", "shots", "num_fewshot")
 """The options that say how many examples a prompt shows: of classes and tables, of token lookup, of task files."""
@@ -42,6 +49,9 @@ class SweptFigures:
     across: str
     """The option along the axis."""
     steps: tuple[Any, ...]
+    """The values along it; of examples, the number that is shown."""
+    labels: tuple[str, ...]
+    """The values in words."""
     lines: tuple[SweptLine, ...]
 
     @property
@@ -86,6 +96,55 @@ _APART = ("model", "instruction", "ranking_type", "temperature", *_BESIDE)
 """By what the lines of a crowded picture are divided among several, the first first; what is to be compared, last."""
 
 
+def shown_examples(facts: Mapping[str, Any], positions: Iterable[int]) -> Counter[int] | None:
+    """Return how many samples show how many examples, by what a run noted of their task; None if it did not."""
+    shots = facts.get("shots", facts.get("num_fewshot"))
+    if type(shots) is not int:
+        return None
+    fewer = fewer_examples(facts)
+    return Counter(fewer.get(str(position), shots) for position in positions)
+
+
+def fewer_examples(facts: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the number of examples of each sample that shows fewer than others, by its position."""
+    return {**facts.get("chosen", {}), **facts.get("kept", {})}
+
+
+def shown_columns(results: Iterable[TaskResult]) -> ResultRow:
+    """Return the columns that say how many examples the prompts of tasks show; none if that is not known of all."""
+    whole: Counter[int] = Counter()
+    for result in results:
+        shown = shown_examples(result.task.facts, result.positions)
+        if shown is None:
+            return {}
+        whole += shown
+    return {} if not whole else columns_of(whole)
+
+
+def columns_of(shown: Counter[int]) -> ResultRow:
+    """Return numbers of examples, by how many samples show them, as columns: the median, and the range if they vary."""
+    middle = median(shown.elements())
+    least, most = min(shown), max(shown)
+    ranged = {} if least == most else {SHOWN_RANGE: [least, most]}
+    return {SHOWN: int(middle) if middle == int(middle) else middle, **ranged}
+
+
+def shown_label(rows: Iterable[ResultRow], *, asked: Any = None) -> str:
+    """Return the number of examples of figures in words: ``16``, ``16 (12–20)`` where prompts differ.
+
+    ``asked``: the number that was wanted, which is added.
+    """
+    numbers = [(row[SHOWN], *(row.get(SHOWN_RANGE) or (row[SHOWN], row[SHOWN]))) for row in rows]
+    middle, least, most = median(number[0] for number in numbers), *_ends(numbers)
+    more = [f"{least:g}–{most:g}"] if least != most else []
+    more += [f"of {asked}"] if asked is not None else []
+    return f"{middle:g}" + (f" ({', '.join(more)})" if more else "")
+
+
+def _ends(numbers: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    return min(number[1] for number in numbers), max(number[2] for number in numbers)
+
+
 def is_swept(row: ResultRow) -> bool:
     """Whether a figure is one of a sweep."""
     return isinstance(row.get(SWEEP), Mapping) and bool(row[SWEEP])
@@ -96,7 +155,7 @@ def swept_figures(rows: Sequence[ResultRow], *, every_metric: bool = False) -> l
 
     Categories, details and gaps are left out; averages stand for their subsets, and spreads for their draws.
     """
-    whole = [row for row in rows if is_swept(row) and not {"category", "gap"} & row.keys()]
+    whole = [row for row in rows if is_swept(row) and not {"category", "gap", SAME} & row.keys()]
     main = [row for row in whole if not row.get("detail")] or whole  # the user may have asked for a detail alone
     if not every_metric:
         main = headlines(main, lambda row: (row["task"], row.get("model")))
@@ -148,24 +207,66 @@ def _figures(of: str, metric: str, rows: Sequence[ResultRow]) -> SweptFigures | 
     names = list(dict.fromkeys(name for row in rows for name in row[SWEEP]))
     across = next((name for name in NUMERIC if name in names), names[0])
     others = [name for name in names if name != across and _several(name, rows, across)]
-    steps = _steps(row[SWEEP][across] for row in rows if across in row[SWEEP])
-    if not steps:
-        return None
     fixed = [name for name in ("model", "lookup") if len({row.get(name) for row in rows}) > 1]
     values = {
         name: list(dict.fromkeys(_hashable(row[SWEEP][name]) for row in rows if name in row[SWEEP])) for name in others
     }
+    axis = _Axis(across, [(_parts(row, fixed, others), row) for row in rows if across in row[SWEEP]])
+    if not axis.keys:
+        return None
     lines: dict[tuple[tuple[str, Any], ...], list[ResultRow | None]] = {}
     whole = [row for row in rows if all(name in row[SWEEP] for name in others)] or list(rows)
     for row in sorted(whole, key=lambda row: [_place(row, name, values) for name in others]):
-        lines.setdefault(_parts(row, fixed, others), [None] * len(steps))
+        lines.setdefault(_parts(row, fixed, others), [None] * len(axis.keys))
     for row in rows:
         own = dict(_parts(row, fixed, others))
         for parts, cells in lines.items():
             if all(dict(parts).get(name) == value for name, value in own.items()):
-                for at in [steps.index(_hashable(row[SWEEP][across]))] if across in row[SWEEP] else range(len(steps)):
+                for at in [axis.place(row)] if across in row[SWEEP] else range(len(axis.keys)):
                     cells[at] = row
-    return SweptFigures(of, metric, across, tuple(steps), tuple(SweptLine(p, tuple(c)) for p, c in lines.items()))
+    drawn = tuple(SweptLine(parts, tuple(cells)) for parts, cells in lines.items())
+    return SweptFigures(of, metric, across, tuple(key[0] for key in axis.keys), tuple(axis.labels()), drawn)
+
+
+class _Axis:
+    """The places along an axis: its values, and of examples the numbers that prompts show.
+
+    A number that two points of one line show, by other examples, has a place for each number that was wanted.
+    """
+
+    def __init__(self, across: str, placed: Sequence[tuple[Hashable, ResultRow]]) -> None:
+        self._across, self._rows = across, [row for _, row in placed]
+        wanted: dict[tuple[Hashable, Any], set[Any]] = {}
+        for line, row in placed:
+            wanted.setdefault((line, self._value(row)), set()).add(self._wanted(row))
+        self._shared = {value for (_, value), numbers in wanted.items() if len(numbers) > 1}
+        self.keys = _steps(map(self._key, self._rows))
+
+    def place(self, row: ResultRow) -> int:
+        """Return the place of a figure."""
+        return self.keys.index(self._key(row))
+
+    def labels(self) -> Iterator[str]:
+        """Yield the name of each place."""
+        for key in self.keys:
+            own = [row for row in self._rows if self._key(row) == key and _counts_shots(self._across, row)]
+            asked = key[1] if len(key) > 1 else None
+            yield shown_label(own, asked=asked) if own else shown_value(self._across, key[0])
+
+    def _key(self, row: ResultRow) -> tuple[Any, ...]:
+        value = self._value(row)
+        return (value, self._wanted(row)) if value in self._shared else (value,)
+
+    def _value(self, row: ResultRow) -> Any:
+        return row[SHOWN] if _counts_shots(self._across, row) else self._wanted(row)
+
+    def _wanted(self, row: ResultRow) -> Any:
+        return _hashable(row[SWEEP][self._across])
+
+
+def _counts_shots(option: str, row: ResultRow) -> bool:
+    """Whether a value of an option stands for the number of examples that the prompts of a figure show."""
+    return option in SHOTS and isinstance(row.get(SHOWN), (int, float))
 
 
 def _place(row: ResultRow, name: str, values: Mapping[str, list[Any]]) -> int:
@@ -178,11 +279,11 @@ def _parts(row: ResultRow, fixed: Sequence[str], others: Sequence[str]) -> tuple
     return (*told, *((name, _hashable(row[SWEEP][name])) for name in others if name in row[SWEEP]))
 
 
-def _steps(values: Iterable[Any]) -> list[Any]:
-    """Return the values along the axis: numbers in their order, others as they were given."""
-    found = list(dict.fromkeys(map(_hashable, values)))
-    numbers = all(isinstance(value, (int, float)) for value in found)
-    return sorted(found) if numbers else found
+def _steps(keys: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return the places along the axis: numbers in their order, others as they were given."""
+    places = list(dict.fromkeys(keys))
+    numbers = all(isinstance(value, (int, float)) for key in places for value in key)
+    return sorted(places) if numbers else places
 
 
 def _hashable(value: Any) -> Any:

@@ -17,8 +17,9 @@ from kshot.core.records import ResultRow
 from kshot.core.specs import option_text
 from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import PlannedTask
-from kshot.runs.swept_rows import BASE, SWEEP
+from kshot.runs.swept_rows import BASE, SAME, SHOTS, SWEEP, shown_columns
 from kshot.settings import Settings
+from kshot.studies.example_draws import same_prompts
 from kshot.studies.wrapped import WrappedSource
 
 _NUMBERED = ("instruction",)
@@ -92,11 +93,18 @@ class Sweep(WrappedSource):
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
-        """Compile the source at every point; the names of tasks end as if the values followed the dataset's name."""
+        """Compile the source at every point; the names of tasks end as if the values followed the dataset's name.
+
+        A task whose prompts are those of an earlier point, because there were no more examples or no room for more,
+        says so: the answers are there already.
+        """
+        compiled: list[Task[Any]] = []
         for point in self.points(settings):
             suffix = point.suffix
             own = {name.removesuffix(suffix): each for name, each in (facts or {}).items() if name.endswith(suffix)}
-            yield from (named_at(point, task) for task in point.source.tasks(point.settings, model, own))
+            for task in point.source.tasks(point.settings, model, own):
+                compiled.append(_marked(named_at(point, task), compiled))
+                yield compiled[-1]
 
     def previews(self, settings: Settings) -> Iterator[Task[Any]]:
         """Compile the source at every point for its prompts."""
@@ -166,10 +174,34 @@ def named_at(point: SweepPoint, task: Task[Any]) -> Task[Any]:
         return task
     ended = {name: f"{task.labels[name]}{point.suffix}" for name in ("dataset", "of") if name in task.labels}
     labels = {**task.labels, **ended, BASE: task.name, SWEEP: dict(point.values)}
-    facts = task.facts
-    if "kept" in facts and "num_shots" in point.values:  # what a retriever was to choose; the run has several numbers
-        facts = {"shots": point.values["num_shots"], **facts}
-    return replace(task, name=f"{task.name}{point.suffix}", labels=labels, facts=facts)
+    return replace(task, name=f"{task.name}{point.suffix}", labels=labels)
+
+
+def _marked(task: Task[Any], earlier: Sequence[Task[Any]]) -> Task[Any]:
+    """Mark a task whose prompts are those of an earlier point that differs by the number of examples alone."""
+    other = next((each for each in earlier if _differ_by_shots(task, each) and same_prompts(each, task)), None)
+    if other is None:
+        return task
+    name = other.labels.get(SAME, other.name)
+    note = f"{task.name}: its prompts are those of {name}, so both are asked, drawn and tested once"
+    return replace(task, labels={**task.labels, SAME: name}, notes=(*task.notes, note))
+
+
+def _differ_by_shots(task: Task[Any], earlier: Task[Any]) -> bool:
+    """Whether two tasks of a sweep may have the same prompts, and differ by the number of examples alone.
+
+    A point without examples has no retriever: it is one of all retrievers.
+    """
+    if BASE not in task.labels or task.labels[BASE] != earlier.labels.get(BASE):
+        return False
+    if "kept" not in task.facts and task.facts.get("shots") != earlier.facts.get("shots"):
+        return False  # they need not be compared
+    mine, others = (_others(each.labels[SWEEP]) for each in (task, earlier))
+    return others.items() <= mine.items() and task.labels[SWEEP].keys() & {*SHOTS} != set()
+
+
+def _others(values: _Values) -> _Values:
+    return {name: value for name, value in values.items() if name not in SHOTS}
 
 
 def row_at(point: SweepPoint, row: ResultRow, results: Sequence[TaskResult]) -> ResultRow:
@@ -177,14 +209,30 @@ def row_at(point: SweepPoint, row: ResultRow, results: Sequence[TaskResult]) -> 
     if not point.values:
         return row
     task, suffix = str(row["task"]), point.suffix
-    labels = {BASE: task.replace(suffix, "", 1), SWEEP: dict(point.values)}
+    labels = {BASE: task.replace(suffix, "", 1), SWEEP: dict(point.values), **shown_columns(_parts(row, results))}
+    earlier = {_same_point(result.task) for result in _parts(row, results)}
     if suffix not in task:
         over = [row.get("dataset"), *(result.task.name for result in results)]
         head = max((str(name) for name in over if name and task.startswith(str(name))), key=len, default=task)
         task = f"{head}{suffix}{task[len(head) :]}"
     dataset = {"dataset": f"{row['dataset']}{suffix}"} if "dataset" in row else {}
     parts = {"tasks": [f"{name}{suffix}" for name in row["tasks"]]} if "tasks" in row else {}
-    return {**row, "task": task, **dataset, **parts, **labels}
+    same = {SAME: task.replace(suffix, str(*earlier), 1)} if len(earlier) == 1 and earlier != {None} else {}
+    return {**row, "task": task, **dataset, **parts, **labels, **same}
+
+
+def _parts(row: ResultRow, results: Sequence[TaskResult]) -> list[TaskResult]:
+    """Return the results that a figure over several tasks is over: subsets by their names, or draws of one task."""
+    if "tasks" in row:
+        return [result for result in results if result.task.name in row["tasks"]]
+    task = str(row["task"])
+    return [result for result in results if task.startswith(f"{result.task.labels.get('of', task)}")]
+
+
+def _same_point(task: Task[Any]) -> str | None:
+    """Return the end of the names at the earlier point that has the prompts of a task; None if there is none."""
+    earlier = task.labels.get(SAME)
+    return None if earlier is None else str(earlier).removeprefix(str(task.labels[BASE]))
 
 
 def _planned_at(point: SweepPoint, task: PlannedTask) -> PlannedTask:

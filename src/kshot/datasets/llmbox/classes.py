@@ -17,6 +17,9 @@ from kshot.datasets.settings import DatasetSettings
 from kshot.methods.likelihood import OnTie
 from kshot.metrics import Accuracy
 
+EXAMPLE_TOKENS = 1024
+"""LLMBox's token budget for the examples of a prompt."""
+
 _METHODS = {"ppl": "get_ppl", "ppl_no_option": "get_ppl", "prob": "get_prob", "generation": "generation"}
 
 
@@ -32,7 +35,8 @@ class LLMBoxDataset(Dataset):
         """Set what the methods of a file may read."""
         super().__init__(settings, subset_name)
         self.sample_num = self.args.sample_num
-        self.max_example_tokens = self.args.max_example_tokens
+        given = self.args.max_example_tokens
+        self.max_example_tokens = EXAMPLE_TOKENS if given is None else given
         self.real_num_shots = 0
         self.random_indice: list[int] = []
         self.prefix_caching = False

@@ -35,6 +35,12 @@ class GlobalDraw(ShownExamples):
     """Examples that the global generator draws, as LLMBox does: a row may be its own example."""
 
     among_evaluated = False
+    _dataset: LLMBoxDataset
+
+    @property
+    def budget(self) -> int | None:
+        """The most tokens that the examples may have together: LLMBox's default, the user's, or the class's."""
+        return self._dataset.max_example_tokens
 
     def draw(self, size: int, wanted: int) -> Sequence[int]:
         """Draw the numbers of example rows."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from kshot.core.records import ResultRow
 from kshot.report.sample_look import shots_of
 from kshot.runs.record import RunRecord
+from kshot.runs.swept_rows import SHOWN, columns_of, fewer_examples
 
 
 def shots_in_prompts(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> int | None:
-    """Return how many examples each prompt of a task had, or at most had; None if the run did not record it.
+    """Return how many examples the prompts of a task had, the median if they differ; None if the run did not record it.
 
     The option is no answer: a config, a task file or token lookup has a number of its own.
     """
-    return shots_of(_facts(spec, task, model), record.settings)
+    shown = _shown(record, spec, task, model)
+    return int(columns_of(shown)[SHOWN]) if shown else None
 
 
 def told_shots(record: RunRecord, spec: Mapping[str, Any], row: ResultRow) -> str:
@@ -23,15 +26,21 @@ def told_shots(record: RunRecord, spec: Mapping[str, Any], row: ResultRow) -> st
     key = ("task", "model", "metric")
     whole = next((each for each in record.results if all(each[name] == row[name] for name in key)), row)
     tasks = whole.get("tasks") or [row["task"]]
-    found = {shots_in_prompts(record, spec, task, row["model"]) for task in tasks}
-    shots = found.pop()
-    if found or shots is None:
+    shown = [_shown(record, spec, task, row["model"]) for task in tasks]
+    most = {max(each, default=None) for each in shown}
+    if len(most) > 1 or None in most:
         return ""
-    fewer = any(_facts(spec, task, row["model"]).get("kept") for task in tasks)
-    return f"{'up to ' if fewer else ''}{shots}-shot"
+    return f"{'up to ' if any(len(each) > 1 for each in shown) else ''}{most.pop()}-shot"
 
 
-def _facts(spec: Mapping[str, Any], task: str, model: str) -> Mapping[str, Any]:
+def _shown(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> Counter[int]:
+    """Return how many prompts of a task show how many examples; nothing if the run did not record it."""
     of_model = spec.get("tasks", {}).get(model, {})
     facts = of_model.get(task, {}) if isinstance(of_model, dict) else {}
-    return facts if isinstance(facts, dict) else {}
+    rows = [row for row in record.results if row["task"] == task and row["model"] == model]
+    shots = shots_of(facts, record.settings) if isinstance(facts, dict) else None
+    if shots is None:
+        return Counter()
+    fewer = fewer_examples(facts)
+    others = max((row["n"] + row.get("failed", 0) for row in rows), default=1) - len(fewer)
+    return Counter(fewer.values()) + Counter({shots: others})

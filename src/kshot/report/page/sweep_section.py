@@ -15,7 +15,7 @@ from kshot.report.page.page_run import PageRun
 from kshot.report.page.svg import SERIES
 from kshot.report.sweep_verdicts import sweep_verdicts
 from kshot.report.sweeps import AXIS_TITLES, line_names
-from kshot.runs.swept_rows import SHOTS, SweptFigures, shown_value, swept_figures
+from kshot.runs.swept_rows import SHOTS, SweptFigures, swept_figures
 
 _MAX_OPEN, _MAX_CHARTS = 6, 24
 
@@ -45,9 +45,8 @@ def _chart(id_: str, run: PageRun, found: SweptFigures, *, named: bool) -> Chart
     series = [
         Series(name, [_estimate(run, row) for row in line.rows]) for name, line in zip(names, found.lines, strict=True)
     ]
-    steps = [shown_value(found.across, step) for step in found.steps]
     across = AXIS_TITLES.get(found.across, found.across)
-    return curve_chart(id_, title, steps, series, across=across, bounds=bounds)
+    return curve_chart(id_, title, found.labels, series, across=across, bounds=bounds)
 
 
 def _estimate(run: PageRun, row: ResultRow | None) -> Estimate | None:
@@ -58,13 +57,13 @@ def _rows(run: PageRun, found: SweptFigures, names: Sequence[str]) -> list[Inter
     several = len(names) > 1
     return [
         IntervalRow(
-            shown_value(found.across, step),
+            label,
             estimate(run, row),
             [field_number(run, row, "n")],
             group=name if several else "",
             series=at % SERIES if several else 0,
         )
         for at, (name, line) in enumerate(zip(names, found.lines, strict=True))
-        for step, row in zip(found.steps, line.rows, strict=True)
+        for label, row in zip(found.labels, line.rows, strict=True)
         if row is not None
     ]
