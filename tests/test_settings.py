@@ -76,7 +76,7 @@ def test_nothing_that_leaves_results_alone_is_in_the_identity():
         ({"method": "read"}, "--method is 'read'; it must be one of search, rag"),
         (
             {"shoots": 1},
-            "there is no option 'shoots'. Options: add_bos, allow_download, answer, answer_as, answer_pattern",
+            "there is no option 'shoots'. Options: accuracy, add_bos, allow_download, answer, answer_as, answer_pattern",
         ),
     ],
 )

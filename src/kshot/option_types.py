@@ -164,9 +164,9 @@ class EvaluateOptions(TypedDict, total=False):
     """How multiple choice is decided; several with commas; auto takes the best way that the model offers (default:
     ppl_no_option)."""
 
-    normalise: Literal["none", "chars", "bytes", "tokens", "mutual-info"] | None
-    """What divides the log-likelihoods of options (mutual-info: less that after a baseline) before Accuracy compares
-    them (default: tokens, or the dataset's own)."""
+    accuracy: Literal["acc", "acc_norm", "acc_bytes", "acc_token", "acc_mutual_info"] | None
+    """The rule of Accuracy: options are compared by their log-likelihood (acc), by that per character (acc_norm), byte
+    or token, or less that after a baseline (default: acc_norm for rows, the dataset's own or acc_token)."""
 
     letters: Literal["both", "spaced"] | None
     """The spellings of a letter that --ranking-type prob asks for: ' A' and 'A', or ' A' alone (default: both)."""

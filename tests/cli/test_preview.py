@@ -64,7 +64,7 @@ def requests(capsys, *options):
 
 
 def test_a_baseline_is_labelled(capsys):
-    options = ("-d", "tasks.py:Planets", "--normalise", "mutual-info")
+    options = ("-d", "tasks.py:Planets", "--accuracy", "acc_mutual_info")
     lines = shown(capsys, *options)
     measured = ["  ↳ likelihood of ' Mercury'", "  ↳ likelihood of ' Venus'"]
     at = next(index for index, line in enumerate(lines) if line.startswith("  after the baseline prompt:"))

@@ -38,19 +38,12 @@ def test_every_accuracy_comes_from_the_same_requests():
 
 
 @pytest.mark.parametrize(
-    ("normalise", "rule", "answer"),
-    [
-        ("none", "acc", 0),
-        ("chars", "acc_norm", 1),
-        ("bytes", "acc_bytes", 1),
-        ("tokens", "acc_token", 2),
-        ("mutual-info", "acc_mutual_info", 1),
-    ],
+    ("rule", "answer"), [("acc", 0), ("acc_norm", 1), ("acc_bytes", 1), ("acc_token", 2), ("acc_mutual_info", 1)]
 )
-def test_the_headline_is_chosen(normalise, rule, answer):
+def test_the_headline_is_chosen(rule, answer):
     for result in (
-        kshot.evaluate(Fake(scorer), choice([ROW]), normalise=normalise),
-        kshot.evaluate(Fake(scorer), choice([ROW], normalise=normalise)),
+        kshot.evaluate(Fake(scorer), choice([ROW]), accuracy=rule),
+        kshot.evaluate(Fake(scorer), choice([ROW], accuracy=rule)),
     ):
         first = result.results[0]
         assert (first["metric"], first["rule"]) == ("Accuracy", rule)
@@ -73,15 +66,15 @@ def test_mutual_information_may_be_without_any_context():
 
 
 def test_what_has_no_use_for_a_normalisation_says_so():
-    with pytest.raises(UsageError, match="prob has no use for --normalise"):
-        seen(choice([ROW]), normalise="chars", ranking_type="prob")
+    with pytest.raises(UsageError, match="prob has no use for --accuracy"):
+        seen(choice([ROW]), accuracy="acc_norm", ranking_type="prob")
     own = choice([ROW], post_processing=lambda self, predictions: [0])
-    with pytest.raises(UsageError, match="a class with its own post_processing has no use for --normalise"):
-        seen(own, normalise="chars")
-    with pytest.raises(UsageError, match="--normalise is 'letters'; it must be one of none, chars"):
-        seen(choice([ROW]), normalise="letters")
-    with pytest.raises(DataError, match="normalise is 'letters'; it must be one of None, none, chars"):
-        seen(choice([ROW], normalise="letters"))
+    with pytest.raises(UsageError, match="a class with its own post_processing has no use for --accuracy"):
+        seen(own, accuracy="acc_norm")
+    with pytest.raises(UsageError, match="--accuracy is 'letters'; it must be one of acc, acc_norm"):
+        seen(choice([ROW]), accuracy="letters")
+    with pytest.raises(DataError, match="accuracy is 'letters'; it must be one of None, acc, acc_norm"):
+        seen(choice([ROW], accuracy="letters"))
 
 
 # ---- ties ----

@@ -119,7 +119,7 @@ def test_perplexity_against_a_baseline():
     assert (found.answer, found.tied) == (UNANSWERED, ("acc", "acc_mutual_info", ""))  # the differences are 2, 1, 1
     first, _ = play(perplexity(on_tie="first")(SAMPLE, choices), answer)
     assert (first.answer, first.tied) == (1, found.tied)
-    by_tokens, _ = play(perplexity(normalise="tokens")(SAMPLE, choices), answer)
+    by_tokens, _ = play(perplexity(rule="acc_token")(SAMPLE, choices), answer)
     assert (by_tokens.answer, by_tokens.others["acc_mutual_info"]) == (1, UNANSWERED)
     assert [request.prompt for request in rounds[0]] == [PROMPT, baseline]
     both, _ = play(

@@ -18,7 +18,7 @@ class LmEvalChoice(MultipleChoiceDataset):
     target_delimiter = " "
     keep_whitespace = True
     on_tie = "first"
-    normalise = "none"
+    accuracy = "acc"
     use_normalization = True
     normalization_prompt = ""
 
@@ -51,7 +51,7 @@ class Spelled(LmEvalChoice):
 
     description = Letters.description
     instruction = "{{question.strip()}}\n{{options}}\nAnswer:"
-    normalise = None
+    accuracy = None
     use_normalization = False
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:

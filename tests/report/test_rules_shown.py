@@ -26,9 +26,9 @@ def likelihoods(right):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    made = {"tokens": ("tokens", "no"), "chars": ("chars", "yes indeed"), "again": ("chars", "no")}
+    made = {"tokens": ("acc_token", "no"), "chars": ("acc_norm", "yes indeed"), "again": ("acc_norm", "no")}
     for name, (rule, right) in made.items():
-        kshot.evaluate(likelihoods(right), choice(ROWS), out=folder / name, normalise=rule, fsync="never")
+        kshot.evaluate(likelihoods(right), choice(ROWS), out=folder / name, accuracy=rule, fsync="never")
     return folder
 
 

@@ -33,7 +33,7 @@ STARTER = {
 
 _STARTERS = ["lookup", "handbook"]
 _OF_DATASETS = (
-    *("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever", "normalise"),
+    *("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever", "accuracy"),
     *("letters", "description", "target_delimiter", "fewshot_delimiter", "examples_as", "average"),
     *("question", "options", "answer", "answer_as", "target"),
 )

@@ -31,7 +31,7 @@ from kshot.methods import (
     probability,
     repeat,
 )
-from kshot.methods.likelihood import RULES, Normalise, OnTie
+from kshot.methods.likelihood import RULES, AccuracyRule, OnTie
 from kshot.metrics import (
     F1,
     Accuracy,
@@ -78,7 +78,7 @@ class MultipleChoiceDataset(Dataset):
     """
 
     metrics: Sequence[Scorer | str] = (Accuracy(),)
-    normalise: Normalise | None = None
+    accuracy: AccuracyRule | None = None
     letters: str = "both"
     on_tie: OnTie = "none"
 
@@ -139,20 +139,20 @@ class MultipleChoiceCompiler(DatasetCompiler):
     def _prepare(self) -> None:
         super()._prepare()
         dataset, args = self.dataset, self.dataset.args
-        allowed = {"normalise": (None, *RULES), "letters": ("both", "spaced"), "on_tie": ("none", "first")}
+        allowed = {"accuracy": (None, *RULES), "letters": ("both", "spaced"), "on_tie": ("none", "first")}
         for name, values in allowed.items():
             if (value := getattr(dataset, name)) not in values:
                 known = ", ".join(str(each) for each in values)
                 raise DataError(f"{name} is {value!r}; it must be one of {known}", where=self.where)
         measured = dataset.ranking_type in _BY_PERPLEXITY
-        if args.normalise is not None and (not measured or self.processes_answers):
+        if args.accuracy is not None and (not measured or self.processes_answers):
             who = "a class with its own post_processing" if measured else dataset.ranking_type
             hint = "It is for --ranking-type ppl_no_option and ppl, where kshot decides."
-            raise UsageError(f"{who} has no use for --normalise", where=self.where, hint=hint)
+            raise UsageError(f"{who} has no use for --accuracy", where=self.where, hint=hint)
         if args.letters is not None and dataset.ranking_type != "prob":
             hint = "Use --ranking-type prob."
             raise UsageError(f"{dataset.ranking_type} has no use for --letters", where=self.where, hint=hint)
-        if self._normalise() == "mutual-info":
+        if self._rule() == "acc_mutual_info":
             dataset.use_normalization = True
 
     def sample(self, index: int, row: Row) -> Sample:
@@ -258,8 +258,8 @@ class MultipleChoiceCompiler(DatasetCompiler):
         metrics = choice_metrics(self.dataset)
         if self.dataset.ranking_type not in _BY_PERPLEXITY or self.processes_answers:
             return tuple(metrics)
-        rules = [name for rule, name in RULES.items() if rule != "mutual-info" or self.dataset.use_normalization]
-        several = Accuracy.by(rules, RULES[self._normalise()])
+        rules = [rule for rule in RULES if rule != "acc_mutual_info" or self.dataset.use_normalization]
+        several = Accuracy.by(rules, self._rule())
         headline = Accuracy()
         return tuple(
             each
@@ -269,15 +269,15 @@ class MultipleChoiceCompiler(DatasetCompiler):
 
     # ---- by perplexity ----
 
-    def _normalise(self) -> Normalise:
+    def _rule(self) -> AccuracyRule:
         """The rule of the headline: the user's, else that of the class."""
-        usual: Normalise = "mutual-info" if self.dataset.use_normalization else "tokens"
-        return self.dataset.args.normalise or self.dataset.normalise or usual
+        usual: AccuracyRule = "acc_mutual_info" if self.dataset.use_normalization else "acc_token"
+        return self.dataset.args.accuracy or self.dataset.accuracy or usual
 
     def _by_perplexity(self) -> TaskParts:
         self._refuse_options_of_generation()
         if not self.processes_answers:
-            method = perplexity(normalise=self._normalise(), on_tie=self.dataset.on_tie)
+            method = perplexity(rule=self._rule(), on_tie=self.dataset.on_tie)
             return self._measured_choices, method, None
 
         def blank(sample: Sample) -> Any:

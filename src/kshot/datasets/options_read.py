@@ -19,7 +19,7 @@ from kshot.datasets.rows.settings import RowSettings
 from kshot.datasets.settings import DatasetSettings
 from kshot.metrics import Greedy, Perplexity, make_metric
 
-_OF_CHOICE = frozenset({"ranking_type", "normalise", "letters"})
+_OF_CHOICE = frozenset({"ranking_type", "accuracy", "letters"})
 _OF_REPLIES = frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop"})
 _OF_SAMPLING = frozenset({"top_p", "top_k"})
 _OF_EXAMPLES = frozenset({"max_example_tokens", "retriever", "examples_as"})

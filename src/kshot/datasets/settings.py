@@ -13,7 +13,7 @@ from kshot.prompts.settings import ConversationSettings, PromptSettings, Templat
 from kshot.retrievers.settings import ExampleSettings
 from kshot.tables.settings import TableSettings
 
-NORMALISATIONS = ("none", "chars", "bytes", "tokens", "mutual-info")
+ACCURACIES = ("acc", "acc_norm", "acc_bytes", "acc_token", "acc_mutual_info")
 RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation", "first_token", "auto")
 
 
@@ -38,11 +38,11 @@ class DatasetSettings(
         choices=RANKING_TYPES,
         sweeps=True,
     )
-    normalise: Literal["none", "chars", "bytes", "tokens", "mutual-info"] | None = option(
+    accuracy: Literal["acc", "acc_norm", "acc_bytes", "acc_token", "acc_mutual_info"] | None = option(
         None,
-        "what divides the log-likelihoods of options (mutual-info: less that after a baseline) before Accuracy "
-        "compares them (default: tokens, or the dataset's own)",
-        choices=NORMALISATIONS,
+        "the rule of Accuracy: options are compared by their log-likelihood (acc), by that per character (acc_norm), "
+        "byte or token, or less that after a baseline (default: acc_norm for rows, the dataset's own or acc_token)",
+        choices=ACCURACIES,
     )
     letters: Literal["both", "spaced"] | None = option(
         None,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from kshot.core.answers import Explained
 from kshot.core.records import (
@@ -24,17 +24,11 @@ from kshot.core.records import (
 Pair: TypeAlias = tuple[float, int]
 """Negative log-likelihood in nats, and the number of tokens it sums over."""
 
-Normalise: TypeAlias = Literal["none", "chars", "bytes", "tokens", "mutual-info"]
-"""What divides or lowers the log-likelihood of an option before options are compared."""
+AccuracyRule: TypeAlias = Literal["acc", "acc_norm", "acc_bytes", "acc_token", "acc_mutual_info"]
+"""What options are compared by: the log-likelihood, the same by characters, bytes or tokens, or less a baseline's."""
 
-RULES: Mapping[Normalise, str] = {
-    "none": "acc",
-    "chars": "acc_norm",
-    "bytes": "acc_bytes",
-    "tokens": "acc_token",
-    "mutual-info": "acc_mutual_info",
-}
-"""The name of the accuracy by each rule; lm-eval has the same names, but for ``acc_token``."""
+RULES: tuple[AccuracyRule, ...] = get_args(AccuracyRule)
+"""All rules; lm-eval has the same names, but for ``acc_token``."""
 
 OnTie: TypeAlias = Literal["none", "first"]
 """The answer where several options come first: none of them, or the first."""
@@ -85,34 +79,34 @@ class Measured:
     baseline: Likelihood | None
     option: str
 
-    def value(self, rule: Normalise) -> float:
+    def value(self, rule: AccuracyRule) -> float:
         """Return what a rule compares; the highest wins."""
         logprob = self.likelihood.logprob
         match rule:
-            case "none":
+            case "acc":
                 return logprob
-            case "chars":
+            case "acc_norm":
                 return logprob / max(len(self.option), 1)
-            case "bytes":
+            case "acc_bytes":
                 return logprob / max(len(self.option.encode("utf-8", "surrogatepass")), 1)
-            case "tokens":
+            case "acc_token":
                 return logprob / self.likelihood.tokens
-            case "mutual-info":
+            case "acc_mutual_info":
                 return logprob - (self.baseline.logprob if self.baseline is not None else 0.0)
 
 
-def decide_by(options: Sequence[Measured], sample: Sample, headline: Normalise, on_tie: OnTie) -> Explained:
+def decide_by(options: Sequence[Measured], sample: Sample, headline: AccuracyRule, on_tie: OnTie) -> Explained:
     """Choose an option by every rule; the answer is that of the headline."""
-    others, tied = {}, []
-    for rule, name in RULES.items():
-        if rule == "mutual-info" and any(each.baseline is None for each in options):
+    others: dict[str, int] = {}
+    tied: list[str] = []
+    for rule in RULES:
+        if rule == "acc_mutual_info" and any(each.baseline is None for each in options):
             continue
         first = best([each.value(rule) for each in options], _alike(sample, len(options)))
-        others[name] = chosen(first, sample.target, on_tie)
+        others[rule] = chosen(first, sample.target, on_tie)
         if len(first) > 1:
-            tied.append(name)
-    own = RULES[headline]
-    return Explained(others[own], others=others, tied=(*tied, *([""] if own in tied else [])))
+            tied.append(rule)
+    return Explained(others[headline], others=others, tied=(*tied, *([""] if headline in tied else [])))
 
 
 def _alike(sample: Sample, count: int) -> list[str]:
@@ -163,14 +157,14 @@ LikelihoodMethod: TypeAlias = Callable[[Sample, Prompt | Sequence[Choice]], Requ
 def perplexity(
     decide: Callable[[list[Pair], list[Pair]], Any] | None = None,
     *,
-    normalise: Normalise | None = None,
+    rule: AccuracyRule | None = None,
     on_tie: OnTie = "none",
 ) -> LikelihoodMethod:
     """Choose the most likely option, by every rule that the likelihoods allow.
 
-    ``normalise`` is the rule whose option is the answer: by default ``mutual-info`` where choices have a baseline, else
-    ``tokens``. After a plain Prompt the options are the sample's choices, a space before each. ``decide`` replaces the
-    decision.
+    ``rule`` is that whose option is the answer: by default ``acc_mutual_info`` where choices have a baseline, else
+    ``acc_token``. After a plain Prompt the options are the sample's choices, a space before each. ``decide`` replaces
+    the decision.
     """
 
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
@@ -183,7 +177,7 @@ def perplexity(
             Measured(own, base, choice.text.strip() if choice.option is None else choice.option)
             for own, base, choice in zip(after_prompt, after_baseline or [None] * len(choices), choices, strict=True)
         ]
-        found = decide_by(measured, sample, normalise or ("mutual-info" if after_baseline else "tokens"), on_tie)
+        found = decide_by(measured, sample, rule or ("acc_mutual_info" if after_baseline else "acc_token"), on_tie)
         if decide is None:
             return found
         own = decide(_pairs(after_prompt), _pairs(after_baseline))

@@ -84,7 +84,7 @@ class Gathered:
                 if None not in rules and rules[0] != rules[1]:
                     self._note(
                         f"{matched.baseline_task}: {metric} goes by {rules[0]} in {labels[0]} and by {rules[1]} in "
-                        f"{labels[1]}; --normalise chooses one rule for both"
+                        f"{labels[1]}; --accuracy chooses one rule for both"
                     )
                 yield metric
 

@@ -47,6 +47,16 @@ def test_a_model_with_logprobs_is_asked_by_perplexity(table, capsys):
     assert "ranking-type" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("more", "rule"), [((), "acc_norm"), (("--accuracy", "acc_token"), "acc_token"), (("--accuracy", "acc"), "acc")]
+)
+def test_accuracy_goes_by_characters_unless_another_rule_is_chosen(table, capsys, more, rule):
+    done = command(capsys, "run", "-m", "embedded", "-d", "quiz.csv", *WORDS, "--out", "run", "--no-report", *more)
+    assert f"Accuracy ({rule})" in done.out
+    figures = {row["metric"]: row for row in kshot.load("run").results}
+    assert (figures["Accuracy"]["rule"], figures["Accuracy"]["value"]) == (rule, figures[rule]["value"])
+
+
 def test_a_run_is_scored_again_where_the_table_has_moved(table, capsys):
     first = command(capsys, "run", "-m", "embedded", "-d", "quiz.csv", *WORDS, "-k", "1", "--out", "run", "--json")
     again = command(capsys, "score", "run", "--json")

@@ -82,7 +82,7 @@ def told(card, *names):
 
 
 def test_options_by_likelihood(run):
-    card = run("embedded", f"{PLANETS}:Planets", num_shots=2, normalise="mutual-info")[0]
+    card = run("embedded", f"{PLANETS}:Planets", num_shots=2, accuracy="acc_mutual_info")[0]
     options = card["options"]
     assert [(each["label"], each["text"]) for each in options] == [
         ("A", "Mercury"),
@@ -103,7 +103,7 @@ def test_options_by_likelihood(run):
 
 
 def test_the_question_begins_after_the_examples(run):
-    prompt = run("embedded", f"{PLANETS}:Planets", num_shots=2, normalise="mutual-info")[0]["prompt"]
+    prompt = run("embedded", f"{PLANETS}:Planets", num_shots=2, accuracy="acc_mutual_info")[0]["prompt"]
     (message,) = prompt["messages"]
     assert message["content"][prompt["asks_at"] :] == "Which planet is nearest to the sun?\nAnswer:"
     assert told(prompt, "asks", "above", "shots") == (0, "2 examples", 2)

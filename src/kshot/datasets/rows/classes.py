@@ -112,6 +112,7 @@ class RowsWithOptions(RowsDataset, MultipleChoiceDataset):
     """Rows with options and the one that is right."""
 
     instruction = OPTIONS_INSTRUCTION
+    accuracy = "acc_norm"
 
 
 class RowsWithTargets(RowsDataset, GenerationDataset):

@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.cleanups.letters import letter
 from kshot.datasets.rows.cells import SEPARATORS, from_literal, text_of
-from kshot.datasets.rows.classes import OPTIONS_INSTRUCTION, TARGET_INSTRUCTION
+from kshot.datasets.rows.classes import OPTIONS_INSTRUCTION, TARGET_INSTRUCTION, RowsWithOptions
 from kshot.datasets.rows.reading import RowReading
 from kshot.prompts.strings import field_names
 
@@ -65,6 +65,8 @@ class WrittenTable:
     def _attributes(self) -> Iterator[str]:
         usual = OPTIONS_INSTRUCTION if self.has_options else TARGET_INSTRUCTION
         yield f"instruction = {_quoted(self.instruction or usual)}"
+        if self.has_options:
+            yield f"accuracy = {_quoted(RowsWithOptions.accuracy or '')}"
         yield f"load_args = (str(Path(__file__).parent / {_quoted(self.place)}),)"
         evaluated, shown = self.splits
         yield f"evaluation_set = {_quoted(evaluated)}"
