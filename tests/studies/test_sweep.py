@@ -11,6 +11,7 @@ from kshot import Em, GenerationDataset, MultipleChoiceDataset, Task
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities
 from kshot.core.records import Generated
+from kshot.report.step_summary import step_summary
 from kshot.report.sweep_verdicts import sweep_verdicts
 from kshot.runs.swept_rows import swept_figures
 from kshot.settings import Settings, settings_from
@@ -313,6 +314,21 @@ def test_points_that_show_the_same_examples_are_asked_drawn_and_tested_once():
     (row,) = [row for row in result.results if row["task"] == "lengthening,num_shots=30" and not row.get("detail")]
     assert row["same_prompts"] == "lengthening,num_shots=20"
     assert "lengthening,num_shots=30: its prompts are those of lengthening,num_shots=20" in " ".join(result.notes)
+
+
+def test_tables_and_comparisons_of_runs_say_what_is_shown_and_have_it_once(tmp_path):
+    options = {"num_shots": [2, 20, 30], "ranking_type": "generation", "max_example_tokens": 300}
+    runs = [tmp_path / word for word in ("one", "two")]
+    results = [
+        kshot.evaluate(Tokens(lambda _, word=word: Generated(word)), Lengthening, out=run, **options)
+        for run, word in zip(runs, "AB", strict=True)
+    ]
+    kshot.export(runs[0], to="markdown", out=tmp_path / "table.md")
+    for table in ((tmp_path / "table.md").read_text(), results[0]._repr_html_(), step_summary(results[0], [])):
+        assert "lengthening,num_shots=20 [7 shown]" in table.replace("\\", "")
+        assert "num_shots=30" not in table
+    pairs = {row["task"] for row in kshot.compare(*runs).rows}
+    assert pairs == {"lengthening,num_shots=2", "lengthening,num_shots=20"}
 
 
 def test_more_examples_than_there_are_is_the_point_with_all_of_them():

@@ -16,7 +16,7 @@ from kshot.report.verdicts import model_verdicts, p_value
 from kshot.runs.comparing import Comparison
 from kshot.runs.headline import failed_samples, finite
 from kshot.runs.record import RunRecord
-from kshot.runs.swept_rows import SWEEP
+from kshot.runs.swept_rows import SAME, SWEEP, task_label
 
 MAX_ROWS = 30
 """Rows that a table shows; a notebook is no place for hundreds."""
@@ -32,7 +32,7 @@ _INTERVAL = f'stroke="{_ACCENT}" stroke-width="4" stroke-opacity=".5" stroke-lin
 
 def results_html(record: RunRecord) -> str:
     """Return the figures of a run: averages and tasks first, then, folded, categories and details."""
-    rows = [row for row in record.results if row.get("value") is not None or "n" in row]
+    rows = [row for row in record.results if (row.get("value") is not None or "n" in row) and SAME not in row]
     whole = [row for row in rows if "category" not in row]
     main = main_rows([row for row in whole if not row.get("detail")])
     shown = set(map(id, main))
@@ -69,7 +69,7 @@ def _table(rows: Sequence[ResultRow]) -> str:
     lines = ["".join(_cell(name, name, "th") if name else _ends(scales) for name in columns)]
     for row in rows[:MAX_ROWS]:
         texts = {
-            "task": row["task"],
+            "task": task_label(row),
             "model": names[str(row.get("model", ""))],
             "metric": metric_label(row),
             "n": row.get("n", ""),

@@ -14,6 +14,7 @@ from kshot.report.table import number, short_names
 from kshot.report.verdicts import p_value
 from kshot.runs.first_failures import first_failures
 from kshot.runs.record import RunRecord
+from kshot.runs.swept_rows import SAME, task_label
 
 MAX_BYTES = 1 << 20
 """GitHub refuses the summary of a step that is larger."""
@@ -82,7 +83,7 @@ _ORDER = (False, None, True)
 
 def _figures(results: Sequence[ResultRow]) -> Iterator[str]:
     """Yield the figures of tasks and averages; the subsets of averages are folded."""
-    rows = [row for row in results if not row.get("detail") and "category" not in row and "gap" not in row]
+    rows = [row for row in results if not row.get("detail") and not {"category", "gap", SAME} & row.keys()]
     names = short_names(dict.fromkeys(str(row["model"]) for row in rows))
     averaged = any("average" in row for row in rows)
     folded: dict[bool, list[ResultRow]] = {True: [], False: []}
@@ -102,7 +103,7 @@ def _results(rows: Sequence[ResultRow], names: dict[str, str]) -> str:
     header = ["task", *(["model"] if models else []), "metric", "value", "95 %", "n", *(["failed"] if failed else [])]
     lines = [
         [
-            *(row["task"], *([names[str(row["model"])]] if models else []), metric_label(row)),
+            *(task_label(row), *([names[str(row["model"])]] if models else []), metric_label(row)),
             *(_number(row["value"]), _ends(row["ci95"]), row["n"], *([row["failed"]] if failed else [])),
         ]
         for row in rows

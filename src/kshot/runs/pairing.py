@@ -14,7 +14,7 @@ from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
 from kshot.runs.compared_run import ComparedRun
 from kshot.runs.sample_scores import TaskScores
-from kshot.runs.swept_rows import BASE, SWEEP
+from kshot.runs.swept_rows import BASE, SAME, SWEEP
 
 _MAX_IDS, _MAX_NAMES = 5, 8
 """Ids and names that a message lists."""
@@ -51,6 +51,10 @@ class ComparedSystem:
         """The name that a task has without the values of a sweep."""
         row = next(iter(self.run.figures[task, self.model].values()))
         return str(row.get(BASE, task))
+
+    def same(self, task: str) -> str | None:
+        """The task of a sweep whose prompts a task has, too; None if its prompts are its own."""
+        return next(iter(self.run.figures[task, self.model].values())).get(SAME)
 
     def scores(self, task: str) -> TaskScores:
         """The scores of a task."""
@@ -106,7 +110,7 @@ def task_pairs(baseline: ComparedSystem, other: ComparedSystem) -> list[tuple[st
     Of the others, those come first whose names differ by the values of a sweep alone. Of the rest, one task is compared
     with every task of the other system that asks the same, as a task without examples with each draw of examples; where
     both systems have several, they are compared in their order. Points of two sweeps are compared only where no option
-    has another value.
+    has another value, and once where two points of both have the same prompts.
     """
     ones, others = baseline.tasks(), other.tasks()
     found = [(task, task) for task in ones if task in others]
@@ -129,7 +133,7 @@ def task_pairs(baseline: ComparedSystem, other: ComparedSystem) -> list[tuple[st
         several = len(lefts) > 1 and len(rights) > 1
         found += zip(lefts, rights, strict=False) if several else product(lefts, rights)
         same = {(a, b) for a, b in same if a not in lefts and b not in rights}
-    return found
+    return [(a, b) for a, b in found if (baseline.same(a), other.same(b)) not in found]
 
 
 def _same_point(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

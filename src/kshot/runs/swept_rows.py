@@ -145,6 +145,14 @@ def _ends(numbers: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
     return min(number[1] for number in numbers), max(number[2] for number in numbers)
 
 
+def task_label(*rows: ResultRow) -> str:
+    """Return the name of the task of figures for a table: with the examples that are shown where others were wanted."""
+    task, counted = str(rows[0]["task"]), [row for row in rows if is_swept(row) and SHOWN in row]
+    wanted = {row[SWEEP][name] for row in counted for name in SHOTS if name in row[SWEEP]}
+    shown = {each for row in counted for each in (row[SHOWN], *row.get(SHOWN_RANGE, ()))}
+    return task if not wanted or shown <= wanted else f"{task} [{shown_label(counted)} shown]"
+
+
 def is_swept(row: ResultRow) -> bool:
     """Whether a figure is one of a sweep."""
     return isinstance(row.get(SWEEP), Mapping) and bool(row[SWEEP])

@@ -16,6 +16,7 @@ from kshot.report.verdicts import p_value
 from kshot.runs.headline import finite
 from kshot.runs.pairing import listed
 from kshot.runs.record import RunRecord
+from kshot.runs.swept_rows import SAME, task_label
 
 _DEFAULT_DIGITS, _MAX_DIGITS = 2, 6
 
@@ -75,7 +76,7 @@ def figures_tables(
         (SystemId(label, row["model"], str(row.get("chunks", ""))), row)
         for label, record in runs.items()
         for row in record.results
-        if not row.get("detail") and "gap" not in row
+        if not row.get("detail") and "gap" not in row and SAME not in row
     ]
     standings = Standings(rows, comparisons, next(iter(runs)))
     figures = _Figures(rows, _names([system for system, _ in rows]), standings, intervals)
@@ -97,11 +98,12 @@ def _tasks_table(figures: _Figures) -> FiguresTable:
     for system, row in rows:
         found.setdefault((row["task"], row["metric"]), {})[system] = row
     lines = []
-    for (task, _), own in found.items():
+    for own in found.values():
         cells = [own.get(system) for system in systems]
         label = metric_label(*own.values())
         lower = all(row is None or row.get("higher_is_better") is False for row in cells)
-        lines.append(([task, f"{label} ↓" if lower else label, *_counts(cells, rows)], cells))
+        name = task_label(*own.values())
+        lines.append(([name, f"{label} ↓" if lower else label, *_counts(cells, rows)], cells))
     columns = [figures.names[system] for system in systems] if len(systems) > 1 else [("value",)]
     title = "" if len(systems) > 1 else f"Results of {systems[0].model}"
     return _table(title, ["task", "metric", *_count_names(rows)], columns, lines, figures)

@@ -21,7 +21,7 @@ from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.svg import SERIES
 from kshot.report.verdicts import model_verdicts
 from kshot.runs.headline import failed_samples, finite, headline_results
-from kshot.runs.swept_rows import SWEEP, is_swept
+from kshot.runs.swept_rows import SAME, SWEEP, is_swept, task_label
 
 _MAX_CHARTS = 4
 """Charts that are open; the others fold."""
@@ -160,7 +160,7 @@ def _others(runs: Sequence[PageRun], main: Sequence[_Figure]) -> list[_Figure]:
         _Figure(run, row)
         for run in runs
         for row in run.record.results
-        if "kind" not in row and "category" not in row and id(row) not in shown
+        if not {"kind", "category", SAME} & row.keys() and id(row) not in shown
     ]
 
 
@@ -179,4 +179,4 @@ def _line(found: _Figure, names: Mapping[tuple[str, str], str]) -> list[Cell]:
     shown: Estimate = estimate(run, row)
     count: Number = field_number(run, row, "n")
     who: list[Cell] = [names[found.system]] if len(names) > 1 else []
-    return [row["task"], *who, metric_label(row), shown.value, shown, count]
+    return [task_label(row), *who, metric_label(row), shown.value, shown, count]
