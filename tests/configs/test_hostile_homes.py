@@ -1,5 +1,6 @@
 """Homes whose code breaks out, hangs or floods: it is contained, and one message says what happened."""
 
+import json
 import os
 import socket
 import subprocess
@@ -204,6 +205,18 @@ LYING = {
     "nothing": ("return None", "returned NoneType, not a dict"),
     "an error": ("return {'error': 'lengths differ'}", "reports an error: lengths differ"),
     "no figure": ("return {'details': []}", "returned no figures"),
+    "a million details": (
+        "return {'accuracy': 1.0, 'details': [{'correct': True}] * 10**6}",
+        "the details of 1,000,000 samples, and was given 1",
+    ),
+    "details of more samples": (
+        "return {'accuracy': 1.0, 'details': {str(i): {'correct': True} for i in range(2)}}",
+        "OwnEvaluator returned the details of 2 samples, and was given 1. An evaluator gives one detail for each",
+    ),
+    "a million details by name": (
+        "return {'accuracy': 1.0, 'details': {f'p{i}': True for i in range(10**6)}}",
+        "the details of 1,000,000 samples",
+    ),
     "no number": ("return {'accuracy': float('nan')}", "returned no figures"),
     "an exception without a message": ("class E(Exception):\n    def __str__(self): raise self\nraise E", "E"),
     "a name without end": ("return {'a' * 100_000: 1.0}", "whose name has 100,000 letters"),
@@ -234,6 +247,34 @@ def test_what_is_no_result_is_an_error_of_the_run(tmp_path, capsys, monkeypatch,
     assert code == 2
     assert "Traceback" not in shown
     assert said in shown
+
+
+def test_details_of_too_few_samples_fail_the_run_and_keep_its_replies(tmp_path, capsys, monkeypatch):
+    """They show when replies are scored. Mended, it goes on without asking again; nothing of details is all right."""
+    count = "len(predictions) - (predictions != references)"
+    body = f"return {{'accuracy': 1.0, 'details': [{{'correct': True}}] * ({count})}}"
+    monkeypatch.chdir(tmp_path)
+    evaluator_home(tmp_path / "home", body)
+    rows = [json.dumps({"question": f"{n}+{n}", "answer": str(2 * n)}) for n in range(1, 4)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    (tmp_path / "own.py").write_text(CONFIG)
+    (tmp_path / "model.py").write_text(COUNTING)
+    command = ["run", "own.py", "--home", "home", "-m", "model.py:answer", "--out", "run", "--no-report"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "OwnEvaluator returned the details of 2 samples, and was given 3" in said
+    assert "Traceback" not in said
+    evaluator_home(tmp_path / "home", "return {'accuracy': 1.0, 'details': []}")
+    assert main(command) == 0
+    assert (tmp_path / "asked").read_text() == "..."
+
+
+COUNTING = """
+def answer(prompt: str) -> str:
+    with open("asked", "a") as file:
+        file.write(".")
+    return "wrong"
+"""
 
 
 FORGED = """

@@ -25,6 +25,8 @@ _FINAL_FAULTS = SETUP_FAULTS | {"TooSlow", "NoAnswer", "MemoryError"}
 """Faults that other answers would not mend, or that took all the time there is."""
 _MAX_FIGURES, _MAX_NAME_LETTERS = 500, 1000
 _MAX_PROBED = 2000
+_MOST_PARTS = 100
+"""Details with names of their own, such as those of the programs in a reply, that there may be for each sample."""
 _PROMPT = "$prompt"
 """The column in which a row carries its prompt to the evaluator."""
 _CORRECT = ("correct", "is_correct", "cascade_correct", "score")
@@ -154,7 +156,18 @@ class HomeEvaluator(SeesRows, CorpusMetric):
                 raise DataError(f"{what}; {_MAX_NAME_LETTERS:,} are the most")
             if not figures or (not tried and all(value is None for value in figures.values())):
                 raise DataError(f"{self.name} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
+            self._check_details(found.get("details"), len(pairs))
         return figures, _singles(found.get("details"), len(pairs))
+
+    def _check_details(self, details: Any, size: int) -> None:
+        """Refuse details of other samples than those that were given; an evaluator may give none, or parts by name."""
+        if not isinstance(details, (list, Mapping)) or not details:
+            return
+        numbered = isinstance(details, list) or all(str(key).isdecimal() for key in details)
+        if len(details) != size if numbered else len(details) > _MOST_PARTS * size:
+            what = f"{self.name} returned the details of {len(details):,} samples, and was given {size:,}"
+            hint = "An evaluator gives one detail for each prediction, in their order, or no details."
+            raise DataError(what, hint=hint)
 
     def _measured_again(
         self, pairs: Sequence[ScoredPair], key: tuple[int, ...]
