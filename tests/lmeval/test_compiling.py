@@ -154,7 +154,7 @@ def test_a_failed_reply_fails_its_sample_alone(tmp_path):
 def test_a_chat_model_goes_on_after_a_prefix():
     turns = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "It is"}]
     prompt = prompt_of(turns)
-    assert (prompt.messages[-1].content, prompt.opened) == ("It is", True)
+    assert (prompt.messages[-1].content, prompt.opened, prompt.rules) == ("It is", True, "lm-eval")
     assert not prompt_of(turns[:1]).opened
 
 

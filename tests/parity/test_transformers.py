@@ -13,7 +13,7 @@ transformers = pytest.importorskip("transformers")
 
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Scored  # noqa: E402
-from kshot.prompts.chat import fold_system, renderer  # noqa: E402
+from kshot.prompts.chat import fold_system, opened_text, renderer  # noqa: E402
 from tests.tiny_models import CHAT, ask_all, build, tokenizer_of  # noqa: E402
 
 if TYPE_CHECKING:
@@ -212,6 +212,20 @@ def test_chat_templates_render_as_in_transformers(source, count):
                 messages, chat_template=source, tokenize=False, add_generation_prompt=prompted
             )
             assert renderer(source, "<s>", "</s>")(talk, prompted) == expected
+
+
+@pytest.mark.parametrize("source", [source for source in TEMPLATES if "content" in source])
+@pytest.mark.parametrize("begun", ["It is", "It is: ", " Yes.\n"])
+def test_a_reply_is_begun_in_lm_evals_chats_as_in_transformers(source, begun):
+    tokenizer = tokenizer_of(bos=False)
+    for talk in (TALK[:2], TALK[1:2]):
+        opened = (*talk, Message("assistant", begun))
+        messages = [{"role": message.role, "content": message.content} for message in opened]
+        expected = tokenizer.apply_chat_template(
+            messages, chat_template=source, tokenize=False, continue_final_message=True
+        )
+        prompt = Prompt(messages=opened, opened=True, rules="lm-eval")
+        assert opened_text(prompt, opened, renderer(source, "<s>", "</s>")) == expected
 
 
 def test_system_text_is_folded_only_where_it_must_be():

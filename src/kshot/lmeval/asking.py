@@ -68,11 +68,11 @@ def _pair(found: Likelihood) -> tuple[float, bool | None]:
 
 
 def prompt_of(context: Any) -> Prompt:
-    """Return a context as a record: a text, or turns."""
+    """Return a context as a record: a text, or turns, which become a text by lm-eval's rules."""
     if isinstance(context, str):
         return Prompt(context)
     messages = tuple(Message(turn["role"], str(turn["content"])) for turn in context)
-    return Prompt(messages=messages, opened=bool(messages) and messages[-1].role == "assistant")
+    return Prompt(messages=messages, opened=bool(messages) and messages[-1].role == "assistant", rules="lm-eval")
 
 
 def generation_method(config: TaskConfig, settings: GenerationSettings, seed: int) -> DocumentMethod:

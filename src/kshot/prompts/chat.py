@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from jinja2.parser import Parser
 
 Renderer: TypeAlias = Callable[..., str]
+"""Writes ``(messages, add_generation_prompt=True)`` as a text."""
+
+_END_MARK = "kshot-end-of-reply-so-far "
+"""Stands at the end of a message; whether a template keeps its space shows whether it strips its messages."""
 
 # A template is a program: besides jinja's own errors it may add None to text or look up what is not there.
 TEMPLATE_FAULTS = (
@@ -151,14 +156,38 @@ def fold_system(messages: Sequence[Message], render: Callable[[Sequence[Message]
     return (Message("user", text), *rest)
 
 
-def opened_text(prompt: Prompt, messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> str:
+def opened_text(prompt: Prompt, messages: Sequence[Message], render: Renderer) -> str:
     """Write messages as a chat model reads them, up to its reply; where they begin the reply, up to this beginning.
 
-    ``messages`` are those of the prompt in a form that the model can read; ``render`` ends with the head of a reply.
+    ``messages`` are those of the prompt in a form that the model can read.
     """
+    if prompt.rules == "lm-eval":
+        return _as_in_lm_eval(messages, partial(_unfinished, render=render) if prompt.opened else render)
     if not prompt.opened:
         return render(fold_system(messages, render))
     return render(fold_system(messages[:-1], render)) + messages[-1].text
+
+
+def _as_in_lm_eval(messages: Sequence[Message], write: Callable[[Sequence[Message]], str]) -> str:
+    """Write messages; where the template refuses them, without the system message, as lm-eval does."""
+    try:
+        return write(messages)
+    except BackendError:
+        rest = [message for message in messages if message.role != "system"]
+        if len(rest) == len(messages):
+            raise
+        return write(rest)
+
+
+def _unfinished(messages: Sequence[Message], render: Renderer) -> str:
+    """Write messages up to the end of the last one's text, as ``continue_final_message`` of transformers does."""
+    last = messages[-1]
+    text = render([*messages[:-1], replace(last, content=last.text + _END_MARK)], add_generation_prompt=False)
+    end = text.rfind(_END_MARK.strip())
+    if end < 0 or last.text.strip() not in text:
+        what = f"the chat template does not show the text that begins the reply: {last.text[:60]!r}"
+        raise BackendError(what, hint="Give another template with --chat-template FILE, or use --model-type base.")
+    return text[:end] if text.startswith(_END_MARK, end) else text[:end].rstrip()  # else it strips its messages
 
 
 def _shows_system(messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> bool:

@@ -506,6 +506,21 @@ def test_messages_go_through_the_models_template(chat):
     assert len(scored.likelihoods) == 2
 
 
+def test_in_lm_evals_chats_white_space_at_the_end_of_the_template_is_scored_and_bos_is_added(folders):
+    template = "{% for m in messages %}[{{ m.role }}]\n{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}Answer:\n{% endif %}"
+    model = Transformers(str(folders["bos"]), device="cpu", chat_template=template)
+    encode = model._tokenizer.encode
+    prompt = Prompt(messages=(Message("user", "Say hello"),), rules="lm-eval")
+    before, whole = encode("[user]\nSay hello\nAnswer:"), encode("[user]\nSay hello\nAnswer:\nhello")
+    (span,) = model._tokenizer.spans(prompt, ("hello",))
+    assert (span.tokens, span.start) == ((0, *before, *whole[len(before) :]), 1 + len(before))
+    assert model._tokenizer.encode_prompt(prompt) == (0, *encode("[user]\nSay hello\nAnswer:\n"))
+    assert model._tokenizer.encode_prompt(replace(prompt, rules="kshot")) == encode("[user]\nSay hello\nAnswer:\n")
+    with_bos = Transformers(str(folders["bos"]), device="cpu")._tokenizer  # its template writes <s>
+    assert with_bos.encode_prompt(prompt).count(0) == 1
+    assert [span.tokens.count(0) for span in with_bos.spans(prompt, (" yes", "no"))] == [1, 1]
+
+
 def test_a_given_template_wins_and_system_text_is_folded(folders):
     refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}" + CHAT
     ignoring = "{% for m in messages if m.role != 'system' %}[{{ m.role }}]{{ m.content }}{% endfor %}"

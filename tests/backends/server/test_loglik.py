@@ -1,6 +1,7 @@
 """The log-probabilities that servers offer, and what ``--ranking-type auto`` chooses."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -270,6 +271,14 @@ def test_a_chat_template_turns_a_conversation_into_a_text(tmp_path):
         backend = connect(server, chat_template=str(tmp_path / "own.jinja"))
         (found,) = ask_all(backend, [Loglik(CHAT, (" A",))])
     assert found.likelihoods == (Likelihood(pytest.approx(expected("Which? Answer:", " A")[0]), 1),)
+
+
+def test_in_lm_evals_chats_white_space_at_the_end_of_the_template_is_scored(tmp_path):
+    with FakeServer(with_logprobs()) as server:
+        (tmp_path / "own.jinja").write_text("{{ messages[0].content }} Answer:{{ '\\n' }}")
+        backend = connect(server, chat_template=str(tmp_path / "own.jinja"))
+        (found,) = ask_all(backend, [Loglik(replace(CHAT, rules="lm-eval"), ("A",))])
+    assert found.likelihoods == (Likelihood(pytest.approx(expected("Which? Answer:", "\nA")[0]), 2),)
 
 
 def test_letters_that_are_not_listed_get_a_bound():

@@ -130,7 +130,7 @@ class ImageModel:
 
     def _text(self, prompt: Prompt) -> str:
         messages = [valid_message(message) for message in prompt.messages]
-        return opened_text(prompt, messages, lambda some: self._render(some, add_generation_prompt=True))
+        return opened_text(prompt, messages, self._render)
 
     def _inputs(self, text: str, images: Sequence[Image]) -> Any:
         bos = getattr(self._processor.tokenizer, "bos_token", None)  # not every tokenizer has one

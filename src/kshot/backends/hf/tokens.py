@@ -248,8 +248,7 @@ class PromptTokenizer:
                 hint="Give a template with --chat-template FILE, or treat it as a base model: --model-type base.",
             )
         messages = [valid_message(message) for message in prompt.messages]
-        render = self._render
-        return opened_text(prompt, messages, lambda some: render(some, add_generation_prompt=True))
+        return opened_text(prompt, messages, self._render)
 
     def _renderer(self, given: str | None) -> Renderer | None:
         if given is not None:
@@ -257,7 +256,7 @@ class PromptTokenizer:
         if not self.tokenizer.chat_template:
             return None
 
-        def render_own(messages: Sequence[Message], *, add_generation_prompt: bool) -> str:
+        def render_own(messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
             try:
                 return str(
                     self.tokenizer.apply_chat_template(
