@@ -7,6 +7,7 @@ import pytest
 from kshot.configs import _codec, load
 from kshot.core.errors import DataError
 from kshot.sandbox.profiles import LAYERS
+from tests.configs.scored import run_entry, scored_entry
 from tests.configs.written import OWN, write
 
 
@@ -190,6 +191,19 @@ def test_functions_are_called_under_the_same_confinement(tmp_path, monkeypatch):
         turned(3)
     config.close()
     assert turned("ab") == "ba"
+    config.close()
+
+
+@pytest.mark.parametrize("reply", ["lambda: 4", "(x for x in '4')", "[object()]", "{1: lambda: 4}"])
+@pytest.mark.parametrize("made", ["eval(text)", "str(eval(text))"])
+def test_a_clean_up_that_gives_an_object_fails_its_sample(tmp_path, reply, made):
+    text = "@TEXT_POSTPROCESSORS.register_module('own')\ndef own(text):\n    return " + made
+    config = load(write(tmp_path, f"from opencompass.registry import TEXT_POSTPROCESSORS\n{text}\nx_datasets = []"))
+    clean = {"pred_postprocessor": {"type": config.registered["own"]}}
+    made, rows = scored_entry({"type": "AccEvaluator"}, ["4", "4"], eval_cfg=clean)
+    result = run_entry(made, rows, lambda number, _: reply if number else "4")
+    assert [sample["answer"] for sample in result.samples] in ([4, None], ["4", None])
+    assert result.samples[1]["failed"] == "clean_up: it gives an object, which has no text of its own"
     config.close()
 
 

@@ -124,6 +124,42 @@ def test_a_literal_after_a_program_that_fails_has_no_value(tree):
 
 
 @pytest.mark.parametrize(
+    "program",
+    [
+        "def answer():\n    return answer",
+        "def answer():\n    yield 28",
+        "def answer():\n    return [28, {'value': lambda: 28}]",
+        "class Answer:\n    pass\ndef answer():\n    return Answer()",
+        "class Answer:\n    __str__ = lambda self: f'28 {object()}'\ndef answer():\n    return Answer()",
+        "def answer():\n    return str(answer)",
+    ],
+)
+def test_an_object_whose_text_is_an_address_fails_its_sample(tree, program):
+    text = tree.add(USUAL)
+    result = kshot.evaluate(replies(RIGHT, program, RIGHT), f"{text}:Words", dataset_path=str(tree.rows))
+    first, second, third = result.samples
+    assert (first["answer"], second["answer"], third["answer"]) == ("28", None, "28")
+    assert second["failed"] == "answer: it is or holds an object, which has no text of its own"
+    assert (result.results[0]["n"], result.results[0]["failed"]) == (2, 1)
+
+
+def test_no_address_reaches_a_file_that_looks_for_numbers(tree):
+    text = counting("import re", "exec(reply)", "found = re.findall(r'[0-9]', str(eval('answer()')))")
+    program = "def answer():\n    return answer"
+    raised = "def answer():\n    raise ValueError(answer)"
+    assert answered(tree, replies(program, raised, RIGHT), text) == ["[]", "", "['2', '8']"]
+
+
+def test_objects_with_a_text_of_their_own_are_texts(tree):
+    program = "class Answer:\n    __str__ = lambda self: '28'\ndef answer():\n    return Answer()"
+    assert answered(tree, replies(program, "answer = int", "def answer():\n    return {28}"), USUAL) == [
+        "28",
+        "0",
+        "{28}",
+    ]
+
+
+@pytest.mark.parametrize(
     ("lines", "why"),
     [
         (["names = {}", "exec(reply, names)", "found = names['answer']()"], "exec with variables of its own"),

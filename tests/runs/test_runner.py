@@ -269,6 +269,41 @@ def test_pass_at_k_fails_a_sample_with_too_few_programs():
         assert (row["n"], row["failed"], row["value"]) == (2 - failed, failed, 100.0)
 
 
+@pytest.mark.parametrize("reply", ["lambda: 4", "(n for n in '4')", "[{'4': object()}]", "{object(): 4}"])
+@pytest.mark.parametrize(
+    ("how", "failed"),
+    [("value", "answer"), ("text", "answer"), ("list", "answer"), ("clean-up", "answer"), ("metric", "score")],
+)
+def test_an_answer_without_a_text_of_its_own_is_a_failed_sample(tmp_path, reply, how, failed):
+    made = {"value": eval, "text": lambda reply: str(eval(reply)), "list": lambda reply: [eval(reply)]}
+
+    class Value(kshot.Metric):
+        name = "value"
+
+        def rate(self, prediction, reference):
+            return {"value": eval(prediction)}
+
+    options, body = {}, {"post_processing": lambda self, replies: list(map(made[how], replies))} if how in made else {}
+    if how == "clean-up":
+        (tmp_path / "own.py").write_text("def value(reply):\n    return eval(reply)\n")
+        options["cleanup"] = f"{tmp_path}/own.py:value"
+    if how == "metric":
+        body["metrics"] = [Value()]
+    model = Fake(lambda request: Generated(reply if "two" in request.prompt.text else "1"))
+    result = kshot.evaluate(model, generation(**body), **options, out=tmp_path / "run")
+    (row,) = result.results
+    assert (row["n"], row["failed"]) == (2, 1)
+    assert result.samples[1]["failed"].startswith(f"{failed}: ")
+    assert " at 0x" not in (tmp_path / "run" / "samples.jsonl").read_text() + str(result.results)
+
+
+def test_an_address_that_a_model_writes_is_its_answer():
+    text = "<function f at 0x7f7abe4c32e0>"
+    rows = [{"q": "What is printed?", "target": text}]
+    (row,) = kshot.evaluate(says(text), generation(rows, metrics=[kshot.ExactMatch()])).results
+    assert (row["n"], row["value"]) == (1, 100.0)
+
+
 def test_a_method_that_asks_nothing():
     def known(sample, prompt):
         return "x"

@@ -13,11 +13,12 @@ from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
 from kshot.cleanups.config_names import SLOW_IMPORTS, TAKE_NO_PATTERNS, cleanup_function
 from kshot.configs.cleanup_process import CLEANUP_PROCESS, CleanupFailed, TookTooLong
 from kshot.configs.home import Home
-from kshot.configs.names import short, unknown
+from kshot.configs.names import ConfigCallable, Opaque, short, unknown
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.extras import missing_package, require
 from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
+from kshot.core.visible import without_text
 from kshot.methods.generation import Extract
 from kshot.metrics import Metric, PassAtK
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
@@ -104,9 +105,12 @@ def _by_home(home: Home, name: str, options: Mapping[str, Any], text: Any) -> An
 def one_cleaned(clean: Cleaner, reply: Any) -> Any:
     """Clean a reply up. One on which that fails or takes too long is a failed sample and does not stop the run."""
     try:
-        return clean(reply)
+        cleaned = clean(reply)
     except (CleanupFailed, TookTooLong) as exc:
         raise AskFailed(Failed("clean_up", exc.what)) from exc
+    if lost := without_text(cleaned, ConfigCallable, Opaque, known=str(reply)):
+        raise AskFailed(Failed("clean_up", f"it gives {lost}, which has no text of its own"))
+    return cleaned
 
 
 def role_part(text: str, role: Any, meta: Mapping[str, Any] | None) -> str:

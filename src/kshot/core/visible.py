@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 _UNSAFE = re.compile(
@@ -46,6 +47,38 @@ def visible_json(value: Any, indent: int | None = None) -> str:
     """Return JSON in which unsafe characters are JSON's own escapes: a reader gets the exact text."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text if _is_plain(text) or not _UNSAFE.search(text) else _UNSAFE.sub(_json_escape, text)
+
+
+OBJECT = "<an object without a text of its own>"
+"""What stands for an object whose text is its address."""
+ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,}")
+"""What Python shows of a value that has no form of its own: its place in memory, which differs in every process."""
+
+
+def without_text(value: Any, *kinds: type, known: str = "") -> str:
+    """Return what a value is, or holds, that has no text of its own but an address, such as a function; "" if nothing.
+
+    ``kinds`` are further classes without a text. An address that stands in the text ``known`` is a text.
+    """
+    if isinstance(value, str):
+        return "an object" if OBJECT in value or any(at not in known for at in ADDRESS.findall(value)) else ""
+    if isinstance(value, Mapping):
+        if [*value] == ["$opaque"]:  # as confined processes write what is not plain data
+            return f"a {value['$opaque']}"
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return next((lost for each in value if (lost := without_text(each, *kinds, known=known))), "")
+    if isinstance(value, kinds):
+        return "an object"
+    return f"a {type(value).__name__}" if _is_shown_by_address(value) else ""
+
+
+def _is_shown_by_address(value: Any) -> bool:
+    if (
+        value is None or isinstance(value, (bool, int, float, type)) or is_dataclass(value)
+    ):  # rows show the fields of one
+        return False
+    return callable(value) or ADDRESS.search(repr(value)) is not None
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
+from kshot.core.visible import without_text
 from kshot.metrics import Metric
 from kshot.metrics.aggregates import aggregate
 from kshot.metrics.kept_values import KeptValue, keep
@@ -291,7 +292,7 @@ def _number(value: Any, name: str) -> float:
     """Return the value of a document; one that is no number is a failed sample."""
     number = _float(value)
     if number is None:
-        raise AskFailed(Failed("no_number", f"{name} is {value!r:.80}"))
+        raise AskFailed(Failed("no_number", f"{name} is {without_text(value) or repr(value)[:80]}"))
     return number
 
 

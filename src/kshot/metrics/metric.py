@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Absent, RequestGenerator, Sample, Value, reference
+from kshot.core.records import Absent, AskFailed, Failed, RequestGenerator, Sample, Value, reference
+from kshot.core.visible import without_text
 from kshot.statistics.figures import OWN_AGGREGATE
 from kshot.statistics.resampling import mean
 
@@ -92,4 +93,8 @@ class Metric:
         return {name: values for name, values in told.items() if len(values) == len(rows)}
 
     def _named(self, rated: float | Mapping[str, Value | Absent]) -> Mapping[str, Value | Absent]:
-        return rated if isinstance(rated, Mapping) else {self.name: float(rated)}
+        if isinstance(rated, Mapping):
+            return rated
+        if lost := without_text(rated):
+            raise AskFailed(Failed("score", f"{self.name} gave {lost}, which is not a number"))
+        return {self.name: float(rated)}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from kshot.core.records import Answers, AnyOption, Gold, Option, Sample
+from kshot.core.visible import ADDRESS
 
 
 class DataDigests:
@@ -137,11 +137,8 @@ def _plain(value: Any) -> Any:
     if callable(as_list) and not isinstance(value, type):
         return as_list()
     shown = repr(value)
-    return type(value).__qualname__ if _ADDRESS.search(shown) else f"{type(value).__qualname__} {shown}"
+    return type(value).__qualname__ if ADDRESS.search(shown) else f"{type(value).__qualname__} {shown}"
 
-
-_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
-"""What Python shows of a value that has no form of its own: its place in memory, which differs in every process."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=_plain, skipkeys=True).encode
 _encode_sorted = json.JSONEncoder(separators=(",", ":"), default=_plain, skipkeys=True, sort_keys=True).encode

@@ -26,6 +26,7 @@ from kshot.core.records import (
     AnyOption,
     AskFailed,
     Failed,
+    Generated,
     Option,
     Outcome,
     RequestGenerator,
@@ -35,6 +36,7 @@ from kshot.core.records import (
 )
 from kshot.core.task import NOT_ASKED, Task, TaskResult
 from kshot.core.token_logprobs import asking_token_logprobs
+from kshot.core.visible import without_text
 from kshot.runs.replies import (
     count_replies,
     count_rules,
@@ -122,7 +124,7 @@ class TaskRun:
 
     def add(self, judgement: Outcome[Outcome[Sample]]) -> None:
         """Add the next sample to the result."""
-        result, outcome, scores = self.result, judgement.item, judgement.answer
+        result, outcome, scores = self.result, _with_text(judgement.item), judgement.answer
         position, self._scored = self._scored, self._scored + 1
         result.spend((*outcome.exchanges, *judgement.exchanges))
         if self._token_logprobs:
@@ -310,6 +312,7 @@ def _finished(
 
 def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
     """Score one answer; a metric that asks a judge does so through the same engine."""
+    outcome = _with_text(outcome)
     if isinstance(outcome.answer, Failed):
         raise AskFailed(outcome.answer)
     scores: dict[str, Value | Absent] = {}
@@ -329,6 +332,18 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
     return scores
 
 
+def _with_text(outcome: Outcome[Sample]) -> Outcome[Sample]:
+    """Return an outcome, failed if its answer has no text of its own: an ``eval`` of a reply may give a function."""
+    answer = bare(outcome.answer)
+    given = answer.answers if isinstance(answer, Repeats) else answer
+    if not without_text(given):
+        return outcome
+    replies = "\n".join(response.text for _, response in outcome.exchanges if isinstance(response, Generated))
+    lost = without_text(given, known=replies)
+    message = f"it is or holds {lost}, which has no text of its own"
+    return replace(outcome, answer=Failed("answer", message)) if lost else outcome
+
+
 def _checked_values(metric: Scorer, given: Mapping[str, Value | Absent], where: str) -> Mapping[str, Value | Absent]:
     """Refuse values that cannot be summed up: those of unknown names, and those that are not finite numbers."""
     if set(given) != set(metric.names):
@@ -338,6 +353,8 @@ def _checked_values(metric: Scorer, given: Mapping[str, Value | Absent], where: 
             continue
         numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
         for number in numbers:
+            if lost := without_text(number):
+                raise AskFailed(Failed("score", f"{name} gave {lost}, which is not a number"))
             if not isinstance(number, Real) or not math.isfinite(number):
                 raise DataError(f"{name} gave {value!r}, which is not a finite number", where=where)
     return given

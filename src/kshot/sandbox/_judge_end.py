@@ -53,7 +53,7 @@ class JudgeEnd(Peer):
         """
         try:
             self.ask("load")
-            encoder = Encoder(lambda other: ["x", str(other)])
+            encoder = Encoder(lambda other: ["object", str(other)])
             return {"value": encoder.value(self.ask("value", expression)), "table": encoder.table()}
         except Exception as error:  # noqa: BLE001 - a program may raise anything
             return {"raised": [exception_base(type(error)), str(error)]}

@@ -27,10 +27,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from io import BufferedReader
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.records import AskFailed, Failed
+from kshot.core.visible import ADDRESS, OBJECT
 from kshot.sandbox._wire import MAX_REPORT_BYTES, Decoder, Garbled
 from kshot.sandbox.bubblewrap import bubblewrap
 from kshot.sandbox.process import ConfinedProcess
@@ -90,6 +91,8 @@ def value_of(
 ) -> Any:
     """Return the value that an expression has after a Python program: plain data, and the texts of other objects.
 
+    ``core.visible.OBJECT`` stands for an object whose text has an address.
+
     It raises what the two raise, under its built-in class, ``TimeoutError`` where they take too long, and
     ``RuntimeError`` where there is no value for another reason.
     """
@@ -102,7 +105,7 @@ def value_of(
     if "raised" in told:
         raise _raised(*told["raised"])
     try:
-        return Decoder(told["table"], _unknown).value(told["value"])
+        return Decoder(told["table"], _text_of_object).value(told["value"])
     except Garbled as error:
         raise RuntimeError(f"the program gave {error}") from None
 
@@ -152,6 +155,7 @@ def _judged(
 
 def _raised(name: str, text: str) -> Exception:
     """Return what a program raised: an exception of Python's own class of this name."""
+    text = _without_address(text)
     try:
         error: object = getattr(builtins, name)(text)
     except TypeError:  # a class that wants other arguments
@@ -159,8 +163,15 @@ def _raised(name: str, text: str) -> Exception:
     return error if isinstance(error, Exception) else RuntimeError(f"{name}: {text}")
 
 
-def _unknown(entry: object) -> NoReturn:
-    raise Garbled(f"the entry {entry!r:.20}")
+def _text_of_object(entry: list[Any]) -> str:
+    tag, text = entry
+    if tag != "object" or not isinstance(text, str):
+        raise Garbled(f"the entry {entry!r:.20}")
+    return _without_address(text)
+
+
+def _without_address(text: str) -> str:
+    return OBJECT if ADDRESS.search(text) else text
 
 
 @contextmanager
