@@ -138,6 +138,33 @@ def test_leaving_early_is_no_pass(program, layers):
     assert not run(program, layers, tests="assert f(1) == 2").passed
 
 
+SIGNALS = {
+    "import signal\nsignal.raise_signal(signal.SIGTERM)\n": "killed by SIGTERM",
+    "import signal\nsignal.raise_signal(signal.SIGUSR1)\n": "killed by SIGUSR1",
+    "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n": "killed by SIGKILL",
+    "import faulthandler\nfaulthandler._sigsegv()\n": "killed by SIGSEGV",
+    "import os\nos.abort()\n": "killed by SIGABRT",
+    "import signal, time\nsignal.alarm(1)\ntime.sleep(60)\n": "killed by SIGALRM",
+}
+
+
+@pytest.mark.skipif(not LINUX, reason="the kernel's layers")
+@pytest.mark.parametrize("wrapped", [False, True], ids=["own layers", "bwrap"])
+@pytest.mark.parametrize("layers", [KERNEL, CONTAINER, NO_LANDLOCK], ids="+".join)
+@pytest.mark.parametrize("ending", SIGNALS)
+def test_an_end_by_a_signal_is_a_failure(ending, layers, wrapped, monkeypatch):
+    """Process 1 of a namespace would go on: neither the program nor the tests may be it."""
+    if wrapped and (sandbox.bubblewrap() is None or "namespaces" not in layers):
+        pytest.skip("there is no bwrap here, it does not work, or it is not asked for")
+    if not wrapped:
+        monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
+    right, tests = "def f(x):\n    return x + 1", "assert f(1) == 2"
+    assert run(right, layers, tests=tests).passed
+    expected = sandbox.ProgramOutcome(passed=False, reason=SIGNALS[ending], failure="failed")
+    assert run(ending + right, layers, tests=tests) == expected
+    assert run(right, layers, tests=ending + tests) == expected
+
+
 @pytest.mark.parametrize(
     ("program", "tests", "failure"),
     [

@@ -171,7 +171,7 @@ ARGUMENTS = {
     "fcntl": [(3, 0, 0), (3, 1, 0), (3, 2, 1), (3, 3, 0), (3, 4, 0x800), (3, 6, 0x7FFF2000), (3, 1030, 3)],
     "ioctl": [(0, 0x5401, 1), (0, 0x5413, 1), (0, 0x541B, 1), (0, 0x5451, 0)],
     "prctl": [(15, 1), (16, 1), (39, 0), (23, 5), (0x53564D41, 0)],
-    "prlimit64": [(0, 7), (PID, 7)],
+    "prlimit64": [(0, 7)],
     "clone": [(THREAD,), (THREAD | 0x400000,)],
     "kill": [(PID, 9), (PID, 15)],
     "tkill": [(PID, 6)],
@@ -185,7 +185,7 @@ REFUSED = {
     "ioctl": [(0, request, 1) for request in (0x5412, 0x541C, 0x540E, 0x5410, 0x5423, 0x5452, 0x8901, 0x8902, 0x8912, 0x40086602)],
     # PDEATHSIG, DUMPABLE, KEEPCAPS, SECCOMP, CAPBSET_DROP, SECUREBITS, MCE_KILL, SUBREAPER, AMBIENT, PTRACER, dispatch
     "prctl": [(option, 0) for option in (1, 4, 8, 22, 24, 28, 33, 36, 47, 0x59616D61, 59, 2**31)],
-    "prlimit64": [(OTHER, 7), (1, 7), (2**32 - 1, 7)],
+    "prlimit64": [(PID, 7), (OTHER, 7), (1, 7), (2**32 - 1, 7)],
     # fork, vfork, a thread that is traced, a thread whose parent is another's, namespaces, a descriptor of the process
     "clone": [(17,), (0x4111,), *((THREAD | bit,) for bit in (0x2000, 0x8000, 0x20000, 0x2000000, 0x10000000, 0x20000000, 0x1000))],
     "kill": [(OTHER, 9), (0, 9), (2**64 - 1, 9), (2**64 - PID, 9), (1, 15)],

@@ -27,6 +27,8 @@ _SYSTEM_FILES = (
 )
 _SHELL_SIGNAL = 128
 _SCRATCH_MB = 64
+_OPEN_FILES = 1024
+"""More than a worker has open before it is confined."""
 
 
 def read_job() -> tuple[dict[str, Any], BinaryIO, int]:
@@ -62,9 +64,13 @@ def enter_child(
         _kernel.die_with_parent()  # nothing runs on when the evaluation is killed
         _kernel.adopt_orphans()
     apart = _LINUX and "namespaces" in job["layers"] and _kernel.unshare(network=job.get("network", False))
+    first = _first_process() if apart else None
     child = os.fork()
     if child:
         status, late = _wait_for(child, seconds)
+        if first is not None:  # all that is left in the namespace ends with it
+            os.kill(first, signal.SIGKILL)
+            os.waitpid(first, 0)
         _end_orphans()
         killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         if seconds is not None and (late or killed_by == signal.SIGXCPU):
@@ -75,6 +81,22 @@ def enter_child(
     if _LINUX:
         _kernel.die_with_parent()
     return apart
+
+
+def _first_process() -> int:
+    """Start process 1 of the new namespace, which does nothing, and return its number.
+
+    The kernel lets process 1 go on after signals that end any other, also those that it sends itself.
+    """
+    first = os.fork()
+    if first:
+        return first
+    _kernel.die_with_parent()
+    os.closerange(0, _OPEN_FILES)
+    _kernel.drop_privileges()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # what is left to it leaves no zombie
+    while True:
+        signal.pause()
 
 
 def _wait_for(child: int, seconds: float | None) -> tuple[int, bool]:
@@ -107,8 +129,8 @@ def _end_orphans() -> None:
             return
         for number in orphans:
             os.kill(number, signal.SIGKILL)
-        for number in orphans:
-            os.waitpid(number, 0)
+        for _ in orphans:  # in any order: process 1 of a namespace ends when all others are waited for
+            os.waitpid(-1, 0)
 
 
 # ---- the layers ----

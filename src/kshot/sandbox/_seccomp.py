@@ -65,7 +65,7 @@ def _choices(pid: int, *, network: bool) -> dict[str, list[list[Condition]]]:
         "fcntl": [*([_is(1, command)] for command in _FCNTL_COMMANDS), [_is(1, _F_SETFL), _lacks(2, _O_ASYNC)]],
         "ioctl": [[_is(1, request)] for request in _IOCTL_REQUESTS],
         "prctl": [[_is(0, option)] for option in _PRCTL_OPTIONS],
-        "prlimit64": [[_is(0, 0)], [_is(0, pid)]],
+        "prlimit64": [[_is(0, 0)]],
         "clone": [[(0, _ANY_BIT, _CLONE_THREAD, True), _lacks(0, 0xFFFFFFFF & ~_CLONE_FLAGS)]],
         **{name: [[_is(0, pid)]] for name in ("kill", "tkill", "tgkill")},
         # A pair of datagram sockets could send to any other.
