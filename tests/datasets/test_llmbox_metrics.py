@@ -93,6 +93,72 @@ def test_gaokao_sums_points():
         scored("GaokaoBenchMetric", ["A"], ["A"])
 
 
+@pytest.mark.parametrize(
+    ("task", "prediction", "answer", "reached"),
+    [
+        ("single_answer_mcq", ("A",), ["A"], 1),
+        ("single_answer_mcq", ("B",), ["A"], 0),
+        ("single_answer_mcq", "", ["A"], 0),
+        ("single_choice", ("A",), ["A"], 1),
+        ("multi_mcqs", ("A", "C", "B"), ["A", "B", "B"], 2),
+        ("multi_mcqs", ("A",), ["A", "B", "B"], 1),
+        ("multi_mcqs", ("A", "B", "C"), ["A", "B"], 2),
+        ("multi_question_choice", ("A", "A"), ["A", "A"], 2),
+        ("seven_option", ("G", "F", "A", "B", "C"), ["G", "F", "B", "A", "C"], 3),
+        ("five_out_of_seven", ("G",), ["G", "F", "B", "A", "C"], 1),
+        ("multi_answers_mcq", ("ABD",), ["ABD"], 1),
+        ("multi_answers_mcq", ("DAB",), ["ABD"], 1),
+        ("multi_answers_mcq", ("AD",), ["ABD"], 0.5),
+        ("multi_answers_mcq", ("AC",), ["ABD"], 0),
+        ("multi_answers_mcq", "", ["ABD"], 0),
+        ("multi_choice", ("A",), ["AB"], 0.5),
+    ],
+)
+@pytest.mark.parametrize("score", [1, 2.5])
+def test_gaokao_scores_a_list_of_rows_by_the_kind_of_question(task, prediction, answer, reached, score):
+    reference = [{"answer": answer, "task": task, "score": score}]
+    metric = BY_NAME["GaokaoBenchMetric"]()
+    assert metric.rate(prediction, reference) == {"GaokaoBench": (reached * score, score * len(answer))}
+
+
+def test_gaokao_takes_the_best_of_several_rows():
+    rows = [{"answer": [letter], "task": "single_answer_mcq", "score": 3} for letter in "AB"]
+    assert scored("GaokaoBenchMetric", [("B",)], [rows]) == {"GaokaoBench": 100.0}
+    assert scored("GaokaoBenchMetric", [("B",)], [rows], multiref_strategy="leave_one_out") == {"GaokaoBench": 50.0}
+    with pytest.raises(DataError, match="GaokaoBench wants the column 'answer'"):
+        scored("GaokaoBenchMetric", ["A"], [[{"score": 1}]])
+
+
+GAOKAO = """
+    from functools import cached_property
+    from ..metric import GaokaoBenchMetric
+    from .generation_dataset import GenerationDataset
+
+    class Exam(GenerationDataset):
+        instruction = "{{q}}"
+        evaluation_set = "test"
+        metrics = [GaokaoBenchMetric()]
+
+        def format_instance(self, instance):
+            instance["target"] = str(instance["answer"])
+            return instance
+
+        def post_processing(self, predictions):
+            letters = [[letter for letter in reply if letter.isupper()] for reply in predictions]
+            return [tuple(found) if found else "" for found in letters]
+
+        @cached_property
+        def references(self):
+            return [[{"answer": row["answer"], "task": "multi_mcqs", "score": row["score"]}] for row in self.evaluation_data]
+"""
+
+
+def test_an_exam_is_scored_over_all_its_rows(tree):
+    tree.write_rows(test=[{"q": "x", "answer": ["A", "B"], "score": 2}, {"q": "y", "answer": ["A"], "score": 3}])
+    assert tree.scores(says("A and C"), GAOKAO, "Exam") == {"GaokaoBench": pytest.approx(100 * 5 / 7)}
+    assert tree.scores(says("none"), GAOKAO, "Exam") == {"GaokaoBench": 0.0}
+
+
 def test_the_judge_is_asked_by_type():
     single = BY_NAME["GPTEval"](multi_turn=True, type="single")
     assert (single.multi_turn, single.pairwise) == (True, False)

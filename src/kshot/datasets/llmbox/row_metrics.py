@@ -9,6 +9,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import Absent, Value
 from kshot.metrics import Metric
 from kshot.metrics.instruction_checks import follows, loose_forms
+from kshot.metrics.references import best_over_references
 
 
 class ShareOfPoints(Metric):
@@ -57,22 +58,56 @@ class IFEval(ShareOfPoints):
         return float(followed), float(len(asked))
 
 
+_PARTS = {"multi_mcqs", "seven_option", "multi_question_choice", "five_out_of_seven"}
+_ONE_LETTER = {"single_answer_mcq", "single_choice"}
+"""The kinds of question (``task``) of gaokao.py, by their names today and before. In others several letters are right."""
+
+
 class GaokaoBenchMetric(ShareOfPoints):
     """The points of an exam: each row has ``score`` points for each of its answers.
 
-    Where several letters are right, some of them and no wrong one have half of the points.
+    The reference is a row, or a list of rows of which the best counts. Where several letters are right, some of them
+    and no wrong one have half of the points. A row without a ``task`` is read by the number of its answers.
     """
 
     name = "GaokaoBench"
 
+    def __init__(self, multiref_strategy: Literal["none", "max", "leave_one_out"] = "none") -> None:
+        self.multiref_strategy = multiref_strategy
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value | Absent]:
+        """Return the best points over the rows of a reference; those that could be had are the first row's."""
+        if not isinstance(reference, list | tuple) or not reference:
+            return super().rate(prediction, reference)
+        rated = [super(GaokaoBenchMetric, self).rate(prediction, row)[self.name] for row in reference]
+        pairs = [value for value in rated if isinstance(value, tuple)]
+        strategy = "leave_one_out" if self.multiref_strategy == "leave_one_out" else "max"
+        return {self.name: (best_over_references(lambda pair: float(pair[0]), pairs, strategy), pairs[0][1])}
+
     def points(self, prediction: Any, row: Mapping[str, Any]) -> tuple[float, float]:
         """Return the points of the letters that were given."""
-        answer = row["answer"]
+        answer, score, task = row["answer"], row.get("score"), row.get("task")
         right = [str(each) for each in (list(answer) if isinstance(answer, (list, tuple)) else [answer])]
-        given = _parts(prediction, len(right))
-        each = float(row.get("score") or 1)
-        reached = sum(_reached(mine, letters, each) for mine, letters in zip(given, right, strict=False))
-        return reached, each * len(right)
+        points = 1.0 if score is None else float(score)
+        if task is None:
+            given = _parts(prediction, len(right))
+            reached = sum(_reached(mine, letters, points) for mine, letters in zip(given, right, strict=False))
+        else:
+            reached = points * _reached_by_task(list(map(str, prediction)), right, str(task))
+        return reached, points * len(right)
+
+
+def _reached_by_task(given: Sequence[str], right: Sequence[str], task: str) -> float:
+    """Return for how many answers LLMBox gives the points of one."""
+    if task in _PARTS:
+        return float(sum(mine == letter for mine, letter in zip(given, right, strict=False)))
+    if not given or not right:
+        return 0.0
+    if task in _ONE_LETTER:
+        return float(given[0] == right[0])
+    if not set(given[0]) <= set(right[0]):
+        return 0.0
+    return 1.0 if len(given[0]) == len(right[0]) else 0.5
 
 
 def _parts(prediction: Any, count: int) -> list[str]:
