@@ -145,6 +145,21 @@ def test_entries_that_lack_the_same_share_a_line_and_keep_their_words(capsys, tm
     assert_screen("check_lacking", done.out.replace(str(tmp_path), "DIR"))
 
 
+def test_a_home_that_is_given_is_not_asked_for(capsys, tmp_path):
+    """Whether it lacks the name, or is the source of something else."""
+    evaluator_home(Path("clone"), "return {'accuracy': 1.0}")
+    Path("other/ais_bench").mkdir(parents=True)
+    config = write("lacking.py", LACKING.replace("OwnEvaluator", "TheirEvaluator"))
+    for home, said in (
+        ("clone", f"Nor has the source of OpenCompass in {tmp_path}/work/clone/opencompass."),
+        ("other", f"{tmp_path}/work/other holds no source of OpenCompass."),
+    ):
+        done = kshot(capsys, "check", config, "--home", home)
+        assert f"kshot has no evaluator opencompass.datasets.TheirEvaluator. {said}" in done.out
+        assert "--home" not in done.out + done.err
+    assert "may have it: --home DIR" in kshot(capsys, "check", config).out
+
+
 def test_the_models_of_a_config_are_listed_with_what_opens_them(capsys):
     done = kshot(capsys, "check", write("models.py", MODELS))
     assert done.code == 1  # two of them cannot be opened

@@ -281,7 +281,7 @@ def test_equal_pairs_are_one_and_pairs_go_with_their_metrics():
     ("name", "said"),
     [
         ("AccEvaluators", r"no evaluator AccEvaluators. It has AccEvaluator( and \w+)*, which (is|are) close.$"),
-        ("opencompass.datasets.AccEvaluators", r"close. The source of opencompass may have it: --home DIR.$"),
+        ("opencompass.datasets.AccEvaluators", r"close. The source of OpenCompass may have it: --home DIR.$"),
         ("Dream", r"no evaluator Dream$"),
     ],
 )

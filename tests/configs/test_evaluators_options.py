@@ -2,10 +2,15 @@
 
 import pytest
 
+from kshot.configs.evaluators.foreign import HomeEvaluator
 from kshot.configs.evaluators.korbench import bracketed
+from kshot.configs.evaluators.making import evaluator
 from kshot.configs.evaluators.multilingual import letter_in
 from kshot.configs.evaluators.options import option_of, plain_sum, table_answer
+from kshot.configs.home import find_homes
+from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
+from tests.configs.homes import write_home
 from tests.configs.scored import figures
 
 
@@ -170,6 +175,24 @@ def test_questions_asked_together_need_the_home():
     row = {"prompt_mode": "mixed", "category": "logic", "rule_id": "1"}
     with pytest.raises(DataError, match="other files"):
         score("korbenchEvaluator", ["[[A]]"], ["[[A]]"], [row])
+
+
+def test_with_the_home_its_own_code_reads_questions_asked_together(tmp_path):
+    home = write_home(tmp_path, {"datasets/own.py": KOR})
+    homes = find_homes(tmp_path / "x.py", home)
+    made = evaluator({"type": "opencompass.datasets.korbenchEvaluator"}, Scope(homes=homes))
+    assert isinstance(made, HomeEvaluator)
+    homes["opencompass"].close()
+
+
+KOR = """
+    from opencompass.registry import ICL_EVALUATORS
+
+    @ICL_EVALUATORS.register_module()
+    class korbenchEvaluator:
+        def score(self, predictions, references):
+            return {"accuracy": 1.0}
+"""
 
 
 # ---- agents ----

@@ -106,7 +106,7 @@ FAULTS = {
     "import nothing_like_this\n": ("ModuleNotFoundError", 1),
     "from .nowhere import x\n": ("ConfigFault", 1),
     "from mmengine.config import read_base\nwith read_base():\n    from opencompass.configs.nowhere import x\n": (
-        "ConfigFault",
+        "NoConfig",
         3,
     ),
     "from opencompass.datasets import Nothing\nNothing.load('x') + 1\n": (None, 2),

@@ -50,8 +50,11 @@ def test_a_package_elsewhere_is_found_by_its_home(tmp_path):
     tree(tmp_path / "home")
     (tmp_path / "away").mkdir()
     path = write(tmp_path / "away", ABSOLUTE)
-    with pytest.raises(DataError, match=r"config.py:3: there is no config 'opencompass.*'opencompass': --home DIR"):
+    with pytest.raises(DataError, match=r"config.py:3: there is no config 'opencompass.*its package: --home DIR"):
         load(path)
+    (tmp_path / "other" / "ais_bench").mkdir(parents=True)
+    with pytest.raises(DataError, match=rf"there is no config 'opencompass.*gsm8k_gen.py. Nor has {tmp_path}/other.$"):
+        load(path, home=tmp_path / "other")
     for home in ("home", "home/opencompass", "home/opencompass/configs"):
         assert load(path, home=tmp_path / home).datasets["gsm8k_datasets"][0].abbr == "gsm8k"
     assert load(path, config_root=tmp_path / "home").datasets["gsm8k_datasets"][0].abbr == "gsm8k"
@@ -117,6 +120,47 @@ def test_the_command_line_says_what_is_wrong_with_a_path_in_one_message(tmp_path
     assert done.code == (1 if command == "check" else 2)
     assert "there is no such file" in done.err
     assert "fault in kshot" not in done.err
+
+
+WHOLE = """
+datasets = [
+    dict(
+        abbr="sums",
+        path="rows.jsonl",
+        reader_cfg=dict(input_columns=["q"], output_column="a"),
+        infer_cfg=dict(
+            prompt_template=dict(type="PromptTemplate", template="{q}"),
+            retriever=dict(type="ZeroRetriever"),
+            inferencer=dict(type="GenInferencer", max_out_len=4),
+        ),
+        eval_cfg=dict(evaluator=dict(type="AccEvaluator")),
+    )
+]
+"""
+RUNNERS = """
+runner = dict(type="LocalRunner", max_num_workers=16)
+infer = dict(partitioner=dict(type="NaivePartitioner"), runner=runner)
+eval = dict(runner=runner)
+model_dataset_combinations = [dict(models=[], datasets=[])]
+"""
+
+
+def test_sections_for_the_frameworks_runners_are_named(tmp_path, monkeypatch, capsys):
+    """By check, by preview and by a run; a dataset, or nothing, of such a name is no section."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"q": "1+1", "a": "2"}\n')
+    write(tmp_path, WHOLE + RUNNERS)
+    said = (
+        "infer (partitioner, runner) and eval (runner) of config.py have no effect: kshot divides, runs and scores",
+        "model_dataset_combinations of config.py has no effect: every model answers every dataset",
+    )
+    for command in ("check", "preview", "run -m embedded --limit 1 --no-report"):
+        name, *options = command.split()
+        shown = kshot(capsys, name, "config.py", *options)
+        assert shown.code == 0, shown.err
+        assert all(shown.err.count(each) == 1 for each in said), shown.err
+    write(tmp_path, WHOLE + "infer = {}\neval = []\njudge_infer = None\n")
+    assert "no effect" not in kshot(capsys, "check", "config.py").err
 
 
 def test_what_two_files_read_is_not_shared(tmp_path):

@@ -23,6 +23,7 @@ from kshot.configs._stand_ins import (
     NAMED,
     AttributeDict,
     ConfigFault,
+    NoConfig,
     ReadBase,
     StandIn,
     copied,
@@ -175,10 +176,8 @@ class Interpreter:
             if path is not None:
                 return self._as_module(path, wanted)
             if self.read_base_depth and top != "mmengine":
-                raise ConfigFault(
-                    f"there is no config {name!r}: none of the folders above the file has "
-                    f"{name.replace('.', '/')}.py. Name the folder that holds {top!r}: --home DIR"
-                )
+                place = f"{name.replace('.', '/')}.py"
+                raise NoConfig(f"there is no config {name!r}: none of the folders above the file has {place}")
         if top in sys.stdlib_module_names:
             return None
         if top in NAMED or top in DEPENDENCIES or importlib.util.find_spec(top) is not None:

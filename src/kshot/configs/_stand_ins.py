@@ -38,6 +38,10 @@ class ConfigFault(Exception):  # noqa: N818 - raised inside a config, reported o
     """A config is wrong in a way that its own code did not raise."""
 
 
+class NoConfig(Exception):  # noqa: N818 - as above
+    """A config imports another one that is not there."""
+
+
 class NoEquivalent(Exception):  # noqa: N818 - as above
     """A name without an equivalent in kshot was used."""
 

@@ -13,7 +13,7 @@ from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
 from kshot.cleanups.config_names import SLOW_IMPORTS, TAKE_NO_PATTERNS, cleanup_function
 from kshot.configs.cleanup_process import CLEANUP_PROCESS, CleanupFailed, TookTooLong
 from kshot.configs.home import Home
-from kshot.configs.names import ConfigCallable, Opaque, short, unknown
+from kshot.configs.names import ConfigCallable, Opaque, short
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.extras import missing_package, require
@@ -50,7 +50,7 @@ def cleaner(config: Any, scope: Scope) -> Cleaner:
     if function is None and (home := scope.home("clean-up", scope.name(kind))) is not None:
         function, body = partial(_by_home, home, scope.name(kind).whole, body), {}
     if function is None:
-        unknown("clean-up", kind, where, [entry.name for entry in CLEANUPS.entries()])
+        scope.unknown("clean-up", kind, [entry.name for entry in CLEANUPS.entries()])
 
     def clean(text: Any) -> Any:
         try:

@@ -121,6 +121,10 @@ class ConfigProcess:
         match exc.kind:
             case "SyntaxError":
                 return DataError(f"this is not Python: {message}", where=where)
+            case "NoConfig":
+                given = self._project.given
+                hint = "Name the folder that holds its package: --home DIR." if given is None else f"Nor has {given}."
+                return DataError(message, where=where, hint=hint)
             case "ConfigFault" | "NoEquivalent":
                 return DataError(message, where=where)
             case "NotRead":
@@ -131,8 +135,7 @@ class ConfigProcess:
             case "MemoryError":
                 message = message or f"it wants more memory than the {self._limits.memory_mb} MB that a config may have"
             case "PermissionError":
-                hint = (
-                    "A config reads files of its project (--home DIR names another), and can neither write nor "
-                    "use the network: see docs/configs.md."
-                )
+                another = "" if self._project.given else " (--home DIR names another)"
+                hint = f"A config reads files of its project{another}, and can neither write nor use the network"
+                hint += ": see docs/configs.md."
         return DataError(f"the config fails: {exc.kind}: {message}".rstrip(": "), where=where, hint=hint)

@@ -97,7 +97,8 @@ class DatasetEntry:
     @property
     def scope(self) -> Scope:
         """What its names stand for."""
-        return Scope(self.place, self.framework, self.registered, self.homes, self.used)
+        given = None if self.project is None else self.project.given
+        return Scope(self.place, self.framework, self.registered, self.homes, given, self.used)
 
     def _part(self, name: str) -> dict[str, Any]:
         value = self.body.get(name)
@@ -143,7 +144,7 @@ class DatasetEntry:
         kind = self.inferencer["type"]
         known = INFERENCERS if self.strict else {**INFERENCERS, **FRAMEWORK_INFERENCERS}
         if short(kind) not in known:
-            unknown("inferencer", kind, self.place, known, by_home=False)
+            unknown("inferencer", kind, self.place, known)
         return known[short(kind)]
 
     def packages(self, retriever: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
@@ -215,7 +216,7 @@ class DatasetEntry:
             return ForeignRetriever(home, self.scope.name(kind), options, rows)
         if found is None:
             known = [name for name in retrievers.__all__ if name.endswith("Retriever")]
-            unknown("retriever", kind, self.place, known)
+            self.scope.unknown("retriever", kind, known)
         if "max_tokens" in options and count is not None:
             options.setdefault("count", count)
         if found.reads_templates:

@@ -19,6 +19,11 @@ from kshot.core.errors import DataError
 from kshot.sandbox.profiles import LAYERS
 from kshot.sandbox.request_process import UNREADABLE
 
+_RUNNING = ("infer", "eval", "judge_infer")
+"""What a whole evaluation file calls its settings for partitioners, runners and their tasks."""
+_KEYS = 5
+"""How many keys of a section its note names."""
+_COMBINATIONS = "model_dataset_combinations"
 _PARTS = ("reader_cfg", "infer_cfg", "eval_cfg")
 
 
@@ -39,7 +44,11 @@ class Config:
         self.files = [Path(file) for file in found["files"]]
         self.frameworks: list[str] = list(found["frameworks"])
         self.strict = not self.frameworks
-        self.notes = [*_notes(project, str(found["lacking"] or "")), *map(_home_note, self.homes.values())]
+        self.notes = [
+            *_notes(project, str(found["lacking"] or "")),
+            *map(_home_note, self.homes.values()),
+            *_unread_sections(project.file.name, self.variables),
+        ]
         self.registered: dict[str, Any] = dict(found["registered"])
         self.datasets: dict[str, list[DatasetEntry]] = {
             name: [self._entry(each) for each in value]
@@ -93,12 +102,24 @@ class Config:
 
 
 def _notes(project: Project, lacking: str) -> Iterator[str]:
-    yield f"config root: {', '.join(map(str, project.roots))} (a config reads files there; --home names another)"
+    another = "" if project.given else "; --home names another"
+    yield f"config root: {', '.join(map(str, project.roots))} (a config reads files there{another})"
     if lacking:
         yield (
             f"{project.file.name} was read without running it, because this system lacks {lacking}: functions and "
             "classes that it defines cannot be used"
         )
+
+
+def _unread_sections(file: str, variables: Mapping[str, Any]) -> Iterator[str]:
+    """Note the sections of a whole evaluation file that say how its framework divides the work and runs it."""
+    sections = {name: each for name in _RUNNING if isinstance(each := variables.get(name), Mapping) and each}
+    found = [f"{name} ({', '.join(f'{key!s:.40}' for key in [*each][:_KEYS])})" for name, each in sections.items()]
+    if found:
+        one = "has" if len(found) == 1 else "have"
+        yield f"{' and '.join(found)} of {file} {one} no effect: kshot divides, runs and scores the work in its own way"
+    if variables.get(_COMBINATIONS):
+        yield f"{_COMBINATIONS} of {file} has no effect: every model answers every dataset (-m and --only choose)"
 
 
 def _home_note(home: Home) -> str:

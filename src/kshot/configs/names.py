@@ -100,17 +100,15 @@ def short(kind: Any) -> str:
     return str(getattr(kind, "__name__", kind))  # whatever a config gives as a type
 
 
-def unknown(what: str, kind: Any, where: str, known: Iterable[str] = (), *, by_home: bool = True) -> NoReturn:
+def unknown(what: str, kind: Any, where: str, known: Iterable[str] = (), searched: str = "") -> NoReturn:
     """Raise the error that kshot has no equivalent of a name, with the names that it knows, or those that are close.
 
-    ``by_home``: the code of its home could stand for it.
+    ``searched`` says where else it was looked for, or could be.
     """
     called = kind.called if isinstance(kind, ImportedName) else kind if isinstance(kind, str) else short(kind)
     at = f" (imported at {kind.at})" if isinstance(kind, ImportedName) and kind.at else ""
-    hints = [_names_known(short(kind), sorted(known))]
-    if by_home and names_framework(kind):
-        hints.append(f"The source of {called.partition('.')[0]} may have it: --home DIR.")
-    raise DataError(f"kshot has no {what} {called}{at}", where=where, hint=" ".join(filter(None, hints)))
+    hint = " ".join(filter(None, (_names_known(short(kind), sorted(known)), searched)))
+    raise DataError(f"kshot has no {what} {called}{at}", where=where, hint=hint)
 
 
 def several_things(what: str, name: str, dotted: str) -> DataError:

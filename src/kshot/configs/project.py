@@ -33,7 +33,7 @@ class Project:
 
     def __init__(self, file: Path, config_root: Path | None = None) -> None:
         """``file`` and ``config_root`` are real paths."""
-        self.file = file
+        self.file, self.given = file, config_root
         self.root = config_root if config_root is not None and file.is_relative_to(config_root) else _own_root(file)
         self._roots = list(dict.fromkeys([self.root, *([config_root] if config_root else [])]))
         self._packages = [

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 from kshot.configs._stand_ins import FRAMEWORKS
-from kshot.configs.home import Home, Part
-from kshot.configs.names import ConfigCallable, ImportedName, short
+from kshot.configs.home import TITLES, Home, Part
+from kshot.configs.names import ConfigCallable, ImportedName, short, unknown
 from kshot.core.errors import KshotError
 from kshot.core.plugin_files import check_code
 
@@ -49,6 +50,8 @@ class Scope:
     """What the config itself gives a name."""
     homes: Mapping[str, Home] = field(default_factory=dict)
     """The projects whose source is here, by framework."""
+    given: Path | None = None
+    """The folder that the user names as the home; None: no folder is named."""
     used: dict[tuple[Part, str], Home] = field(default_factory=dict)
     """What runs by the code of a home: a part and its name, and whose it is. It grows."""
 
@@ -69,6 +72,20 @@ class Scope:
                 return None
         self.used[part, name.last] = home
         return home
+
+    def unknown(self, what: str, kind: Any, known: Iterable[str] = ()) -> NoReturn:
+        """Raise the error that neither kshot nor a home has a name; say where it was looked for."""
+        framework = self.name(kind).framework
+        home, title = self.homes.get(framework), TITLES.get(framework)
+        if home is not None:
+            searched = f"Nor has the source of {title} in {home.folder}."
+        elif title is None:
+            searched = ""
+        elif self.given is not None:
+            searched = f"{self.given} holds no source of {title}."
+        else:
+            searched = f"The source of {title} may have it: --home DIR."
+        unknown(what, kind, self.where, known, searched)
 
     def own(self, kind: Any) -> Any:
         """Return the function or class of the config, or of the caller, that a ``type`` gives; None for other names."""

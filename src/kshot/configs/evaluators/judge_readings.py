@@ -12,7 +12,7 @@ from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, jud
 from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.evaluators.tallies import gold_of
-from kshot.configs.names import ConfigCallable, merged, short, unknown
+from kshot.configs.names import ConfigCallable, merged, short
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Failed, Row, Sample, Value
@@ -49,7 +49,7 @@ def reading_of(config: Any, template: Mapping[str, Any], scope: Scope) -> Metric
             raise DataError(f"{name.last} cannot be made: {exc}", where=scope.where) from exc
     if (home := scope.home("judge", name)) is not None:
         return CalledReading(name.last, _located(partial(home.judged, name.whole, body), scope.where))
-    return unknown("judge's post-processor", kind, scope.where, READINGS)
+    return scope.unknown("judge's post-processor", kind, READINGS)
 
 
 def _located(judged: Callable[..., Mapping[str, Any]], where: str) -> Callable[..., Mapping[str, Any]]:

@@ -11,8 +11,10 @@ from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.options import column
 from kshot.configs.evaluators.scores import RightOrWrong, text_of
 from kshot.configs.evaluators.tallies import gold_of
+from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
+from kshot.metrics import Metric
 
 NOTHING = "NULL"
 _BRACKETS = tuple(
@@ -166,8 +168,10 @@ class RuleAnswer(RightOrWrong):
         return {self.name: 100.0 * (mode in _ALONE and compare(reply, gold, rule))}
 
 
-EVALUATORS: dict[str, Factory] = {
-    "korbenchEvaluator": lambda name, *_: (
-        None if ".icl_evaluator." in name.whole else RuleAnswer()
-    ),  # two have that name
-}
+def _by_rule(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:  # noqa: ARG001 - as every factory
+    """OpenCompass's own evaluator is taken where its source is here: it reads answers to questions asked together."""
+    another = ".icl_evaluator." in name.whole
+    return None if another or name.framework in scope.homes else RuleAnswer()
+
+
+EVALUATORS: dict[str, Factory] = {"korbenchEvaluator": _by_rule}

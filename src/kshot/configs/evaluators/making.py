@@ -10,7 +10,7 @@ from kshot.configs.corpus_metrics import ConfigEvaluator
 from kshot.configs.evaluators.cascade import cascade_of
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.foreign import HomeEvaluator
-from kshot.configs.names import ConfigCallable, merged, unknown
+from kshot.configs.names import ConfigCallable, merged
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
@@ -60,4 +60,4 @@ def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
         return made
     if (home := scope.home("evaluator", name)) is not None:
         return HomeEvaluator(home, name, options, scope.where)
-    return unknown("evaluator", kind, scope.where, EVALUATORS)
+    return scope.unknown("evaluator", kind, EVALUATORS)
