@@ -164,10 +164,40 @@ def test_the_models_of_a_config_are_listed_with_what_opens_them(capsys):
     done = kshot(capsys, "check", write("models.py", MODELS))
     assert done.code == 1  # two of them cannot be opened
     assert_screen("check_models", done.out)
+    plain = done.out
     done = kshot(capsys, "check", "models.py", "--json")
-    assert len(done.out.splitlines()) == 1
+    entry, *models = map(json.loads, done.out.splitlines())
+    assert entry["entry"] == "own"
+    for model in models:
+        assert list(model) == ["config", "model", "class", "prompts", "opened_as", "missing"]
+        assert all(part in plain for part in [*model.values()][1:5])
+        assert bool(model["opened_as"]) != bool(model["missing"])
+    assert [bool(model["missing"]) for model in models].count(True) == 2
     assert "http://example.com/v1" in done.err
     assert "of the kind Nobodys" in done.err
+
+
+def test_json_has_an_entry_of_a_file_that_cannot_be_loaded(capsys):
+    write("broken.py", "raise ValueError('not today')\n")
+    write("empty.py", "datasets = []\nmodels = [dict(type='Nobodys', abbr='n')]\n")
+    code, (broken, empty, model, gone, *rows) = objects(
+        capsys, "broken.py", "empty.py", "gone.py", write("hub.py", HUB)
+    )
+    assert code == 1
+    for entry, name, why in (
+        (broken, "broken.py", "not today"),
+        (empty, "empty.py", "no datasets"),
+        (gone, "gone.py", "no such"),
+    ):
+        assert (entry["config"], entry["entry"]) == (name, "")
+        assert why in entry["error"]
+        assert entry["missing"] == [f"file: {entry['error']}"]
+        assert {*rows[0]} <= {*entry}
+    assert (model["config"], model["model"]) == ("empty.py", "n")
+    assert len(rows) == 2
+    done = kshot(capsys, "check", "gsm8k", "--json")
+    assert done.code == 2
+    assert "kshot check takes CONFIG.py files" in json.loads(done.out)["error"]
 
 
 def test_several_files_are_checked_whatever_one_of_them_is(capsys):

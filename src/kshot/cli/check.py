@@ -47,6 +47,17 @@ class _ModelCheck:
     spec: str
     fault: str = ""
 
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        missing = [self.fault] if self.fault else []
+        return {
+            "model": self.name,
+            "class": self.kind,
+            "prompts": self.gets,
+            "opened_as": self.spec,
+            "missing": missing,
+        }
+
 
 @dataclass(slots=True)
 class _FileCheck:
@@ -67,6 +78,16 @@ class _FileCheck:
         """Why it cannot be loaded, and what may be meant otherwise in its entries."""
         notes = [f"{check.entry}: {note}" for check in self.entries for note in check.notes]
         return [self.fault, *notes] if self.fault else notes
+
+    def plain(self) -> Iterator[dict[str, Any]]:
+        """Yield its entries and its models as plain values; an entry without a name has the error of the file."""
+        from kshot.core.entry_checks import EntryCheck, Lack
+
+        if self.fault:
+            broken = EntryCheck("", "", "", "", missing=(Lack("file", self.fault, ()),))
+            yield {"config": self.config, **broken.plain(), "error": self.fault}
+        yield from ({"config": self.config, **entry.plain()} for entry in self.entries)
+        yield from ({"config": self.config, **model.plain()} for model in self.models)
 
     @property
     def lacks(self) -> bool:
@@ -91,29 +112,30 @@ def add(commands: Any) -> None:
         metavar="CONFIG.py|lmeval:NAME|ROWS.csv",
         help="config files of AISBench or OpenCompass, names, files and folders of lm-eval's tasks, or tables of rows",
     )
-    command.add_argument("--json", action="store_true", help="print one JSON object for each entry")
+    command.add_argument("--json", action="store_true", help="print one JSON object for each entry and model")
     add_settings(command, only=_OPTIONS)
 
 
 def execute(parsed: argparse.Namespace) -> int:
     """Check every entry of every file; 1 where something is missing. A file that cannot be loaded is not the last."""
     from kshot.cli.settings_options import settings_of
-    from kshot.cli.streams import say, show_json
+    from kshot.cli.streams import say
 
     settings = settings_of(parsed)
     said: set[str] = set()
     files: list[_FileCheck] = []
     for config in dict.fromkeys(parsed.config):
-        file = _checked(config, settings, said)
+        try:
+            file = _checked(config, settings, said)
+        except UsageError as exc:
+            if parsed.json:
+                _show_json(_FileCheck(config, fault=str(exc)))
+            raise
         files.append(file)
         for line in file.said:
             say(line)
         if parsed.json:
-            for check in file.entries:
-                show_json({"config": config, **check.plain()})
-            for model in file.models:
-                if model.fault:
-                    say(model.fault)
+            _show_json(file)
         elif not file.fault:
             _show(file, first=len(files) == 1)
     if len(files) > 1 and not parsed.json:
@@ -212,6 +234,16 @@ def _check_opened(role: str, spec: str, settings: Settings) -> None:
 
 
 # ---- showing ----
+
+
+def _show_json(file: _FileCheck) -> None:
+    from kshot.cli.streams import say, show_json
+
+    for row in file.plain():
+        show_json(row)
+    for model in file.models:
+        if model.fault:
+            say(model.fault)
 
 
 def _show(file: _FileCheck, *, first: bool) -> None:

@@ -60,7 +60,7 @@ class IFEval(ShareOfPoints):
 
 _PARTS = {"multi_mcqs", "seven_option", "multi_question_choice", "five_out_of_seven"}
 _ONE_LETTER = {"single_answer_mcq", "single_choice"}
-"""The kinds of question (``task``) of gaokao.py, by their names today and before. In others several letters are right."""
+"""The kinds of question (``task``) of gaokao.py, today's names and older ones. In others several letters are right."""
 
 
 class GaokaoBenchMetric(ShareOfPoints):
