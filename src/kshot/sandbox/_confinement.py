@@ -155,7 +155,7 @@ def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) 
         frozen = own_root or (apart and _kernel.freeze_files(folder))
         _kernel.drop_privileges()
         if "landlock" in layers:
-            locked = _landlock.restrict_writing(folder, network=network)
+            locked = _landlock.restrict_writing(folder, job["landlock_abi"], network=network)
             if readable is not None:
                 locked = _landlock.restrict_reading(_existing(readable)) and locked
         filtered = "seccomp" in layers and _seccomp.install(files_frozen=frozen, network=network)

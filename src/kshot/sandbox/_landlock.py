@@ -24,9 +24,12 @@ _SCOPES = 0b11  # abstract sockets, and signals, to processes outside
 _ABI_TRUNCATE, _ABI_TCP, _ABI_SCOPES = 3, 4, 6
 
 
-def restrict_writing(folder: str, *, network: bool = False) -> bool:
-    """Forbid writing, deleting, making and executing files outside the folder, and TCP; True: truncating, too."""
-    abi = ctypes.CDLL(None).syscall(_SYS_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION)
+def restrict_writing(folder: str, newest: int, *, network: bool = False) -> bool:
+    """Forbid writing, deleting, making and executing files outside the folder, and TCP; True: truncating, too.
+
+    ``newest``: the version of Landlock above which no rights are asked for.
+    """
+    abi = min(newest, ctypes.CDLL(None).syscall(_SYS_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION))
     if abi < 1:
         return False
     write = _WRITE | sum(bits for since, bits in _WRITE_RIGHTS_SINCE.items() if since <= abi)

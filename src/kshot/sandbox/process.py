@@ -31,6 +31,8 @@ _BOOT = (
     "__import__(worker); sys.modules[worker].main()\n"
 )
 _SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
+_LANDLOCK_ABI = 7
+"""The newest version of Landlock whose rights the worker gives up; tests lower it, as if the kernel were older."""
 _SHELL_SIGNAL = 128
 """Shells add this to the number of the signal that ended a process."""
 
@@ -72,6 +74,7 @@ class ConfinedProcess:
             "folder": str(folder),
             "cwd": str(cwd or folder),
             "layers": list(layers),
+            "landlock_abi": _LANDLOCK_ABI,
             "limits": (limits or profile.limits).table(),
             "readable": None if profile.reads_everything else [str(path) for path in readable],
             "threads": profile.threads,
