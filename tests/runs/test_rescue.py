@@ -111,7 +111,7 @@ def test_a_removed_run_folder_gets_its_answers_back_and_nothing_else(tmp_path):
     shutil.rmtree(tmp_path / "run")
     with pytest.raises(RunError, match="Its answers are in that place again"):
         run.write_spec(tasks={})
-    run.__exit__(RunError)
+    run.__exit__(RunError, RunError("x"), None)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["journal.jsonl"]
     with RunFolder(tmp_path / "run", {}) as again:
         assert again.get(KEYS[0]) == Generated("x")

@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 
 import kshot
-from kshot.core.errors import RunError, UsageError
+from kshot.core.budget import LimitReached
+from kshot.core.errors import BackendError, DataError, RunError, UsageError
 from kshot.core.records import Generated
+from kshot.report.page.unfinished_section import unfinished_section
 from kshot.runs.folder import RunFolder
+from kshot.runs.listing import details
 from kshot.runs.samples_file import read_samples
 from kshot.runs.sessions import recorded_versions
 from kshot.runs.spec_file import read_spec
 from kshot.runs.watchers import SilentWatcher
+from kshot.viewer.catalog import Catalog
 from tests.commands import CAPITALS
 from tests.commands import kshot as command
 from tests.datasets.fakes import Fake, generation, says
@@ -61,6 +65,65 @@ def test_a_session_that_only_scores_does_not_hide_what_computed_the_answers():
     assert recorded_versions(spec) == {"kshot": "2", "torch": "2.1", "numpy": "3"}
     assert recorded_versions({"versions": computed}) == computed
     assert recorded_versions({"versions": 3, "sessions": [{"versions": ["x"]}, {"versions": {"torch": 2}}, "x"]}) == {}
+
+
+def fails_with(text):
+    """A backend that raises."""
+
+    def fails(request):
+        raise ValueError(text)
+
+    return Fake(fails)
+
+
+def test_a_run_that_failed_says_why_until_it_is_done(tmp_path, capsys):
+    data = generation(ROWS)
+    with pytest.raises(BackendError, match="no paper"):
+        kshot.evaluate(fails_with("no paper, key=sk-abcdefghijklmnopqrstuvwxyz123456"), data, out=tmp_path / "run")
+    why = spec_of(tmp_path / "run")["sessions"][-1]["why"]
+    assert why.startswith("fake: it failed: ValueError: no paper")
+    assert "sk-abc" not in why
+    (run,) = kshot.list_runs(tmp_path)
+    assert (run["state"], run["why"]) == ("failed", why)
+    assert "no paper" in command(capsys, "runs", tmp_path).out
+    assert "no paper" in command(capsys, "runs", tmp_path / "run").out
+    (line,) = [each.line for each in Catalog([tmp_path]).runs()]
+    assert line["why"] == why
+    section = unfinished_section(details(tmp_path / "run", datetime.now(timezone.utc)))
+    assert "no paper" in section.html
+    with pytest.raises(LimitReached):
+        kshot.evaluate(says("1"), data, out=tmp_path / "run", max_requests=2)
+    (run,) = kshot.list_runs(tmp_path)
+    assert (run["state"], run["why"]) == ("stopped", "--max-requests 2 is reached")
+    kshot.evaluate(says("1"), data, out=tmp_path / "run")
+    assert kshot.list_runs(tmp_path)[0]["why"] is None
+    assert "no paper" not in (tmp_path / "run" / "spec.json").read_text()
+    assert "no paper" not in command(capsys, "runs", tmp_path).out
+
+
+@pytest.mark.parametrize("options", [{}, {"shard": "1/2"}, {"temperature": [0, 1]}])
+def test_a_command_that_was_refused_before_it_asked_leaves_no_folder(tmp_path, options):
+    class Twice(kshot.GenerationDataset):
+        instruction = "{q}"
+        metrics = [kshot.Em()]
+
+        def load_raw_dataset(self, *place):
+            self.evaluation_data = [{"id": "same", "q": "1", "target": "1"}] * 2
+
+        def format_instance(self, row):
+            return row
+
+    with pytest.raises(DataError, match="two samples have the id 'same'"):
+        kshot.evaluate("embedded", Twice, out=tmp_path / "runs" / "deep", **options)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_refusal_in_a_folder_with_answers_keeps_them(tmp_path):
+    kshot.evaluate(says("1"), generation(ROWS), out=tmp_path / "run")
+    before = (tmp_path / "run" / "journal.jsonl").read_bytes()
+    with pytest.raises(BackendError, match="no"):
+        kshot.evaluate(fails_with("no"), generation([*ROWS, {"q": "more", "target": "1"}]), out=tmp_path / "run")
+    assert (tmp_path / "run" / "journal.jsonl").read_bytes().startswith(before)
 
 
 def test_how_a_session_ended(tmp_path):

@@ -74,16 +74,19 @@ def runs_table(
             _RunColumn(name, [_joined(each, share) for each in texts])
             for name, texts, share in zip(_WHO, (models, datasets), widths, strict=True)
         ]
-        yield from _single_lines([own, *columns, *who], runs)
+        yield from _single_lines([own, *columns, *who], width, runs)
     else:
         systems = list(zip(models, datasets, strict=True))
         yield from _double_lines(names, systems, _fitting(columns, width - _GAP), width, runs)
 
 
-def _single_lines(columns: Sequence[_RunColumn], runs: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+def _single_lines(
+    columns: Sequence[_RunColumn], width: int, runs: Sequence[Mapping[str, Any]]
+) -> Iterator[RenderableType]:
     yield _line([(_padded(each, each.name), "bold") for each in columns])
     for at, run in enumerate(runs):
         yield _line([(_padded(each, each.texts[at]), _style(each.name, run)) for each in columns])
+        yield from _reason(run, width)
 
 
 def _double_lines(
@@ -99,6 +102,13 @@ def _double_lines(
     for at, (name, run) in enumerate(zip(names, runs, strict=True)):
         yield _line([(name, "bold"), (_what(*systems[at], width - cell_len(name) - _GAP), "")])
         yield _line([("", ""), *((_padded(each, each.texts[at]), _style(each.name, run)) for each in columns)])
+        yield from _reason(run, width)
+
+
+def _reason(run: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
+    """Yield what ended a run before its end, on a line of its own; that of a damaged folder stands in its line."""
+    if run["why"] and run["state"] != "damaged":
+        yield _line([("", ""), (shortened(one_line(run["why"]), max(width - _GAP, _MIN_NAMES)), "dim")])
 
 
 def _what(models: list[str], datasets: list[str], room: int) -> str:
@@ -195,7 +205,7 @@ def headline(run: Mapping[str, Any]) -> str:
     if "shard" in run:
         return f"shard {run['shard']}"
     if run["headline"] is None:
-        return run["why"] or ""
+        return run["why"] or "" if run["state"] == "damaged" else ""
     more = len(run["figures"]) - 1
     return figure_text(run["headline"]) + (f" +{more:,}" if has_more(run) else "")
 

@@ -80,7 +80,8 @@ def watched_lines(runs: Sequence[Mapping[str, Any]], progress: Mapping[str, Prog
 def end_line(run: Mapping[str, Any]) -> str:
     """Return how a run ended, as one line."""
     failed = f"{run['failed']:,} failed" if run["failed"] else ""
-    return f"{run['run']}: " + ", ".join(filter(None, (run["state"], headline(run), failed)))
+    why = None if run["state"] == "damaged" else run["why"]
+    return f"{run['run']}: " + ", ".join(filter(None, (run["state"], headline(run), failed, why)))
 
 
 def _said(state: ProgressState | None) -> str:

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from kshot.core.budget import LimitReached
 from kshot.core.durable import disk_hint, new_version, sync_folder, writing
-from kshot.core.errors import RunError
+from kshot.core.errors import DataError, MissingExtra, RunError, UsageError
 from kshot.core.file_names import path_inside
 from kshot.core.journal_lines import FORMAT
 from kshot.core.json_text import parse_json
@@ -22,7 +22,7 @@ from kshot.runs.identity import differences
 from kshot.runs.journal import Journal
 from kshot.runs.progress import PROGRESS
 from kshot.runs.samples_file import PASSAGES, SAMPLES
-from kshot.runs.sessions import ended, new_session, with_session
+from kshot.runs.sessions import ended, new_session, reason, with_session, without_reasons
 from kshot.runs.spec_file import SPEC, read_spec
 
 JOURNAL, SUMMARY = "journal.jsonl", "summary.json"
@@ -30,6 +30,8 @@ _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 """How kill points name these files; all others are exports."""
 
 _CONTINUE = "Every answer is in the journal: the same command continues from there."
+_REFUSALS = (UsageError, DataError, MissingExtra)
+"""Errors in what the user names, before anything is asked: nothing is worth keeping."""
 _KEPT = ("sessions", "spent")
 """What a folder records whatever the settings."""
 
@@ -63,6 +65,7 @@ class RunFolder:
             for run in (reuse,) if isinstance(reuse, (str, Path)) else reuse:  # before a new folder is made
                 self._others.append(_journal_of(run))
                 stack.callback(self._others[-1].close)
+            stack.callback(self._remove_made)
             with _reading(self.path):
                 self._make()
                 has_journal = (self.path / JOURNAL).exists()
@@ -76,13 +79,22 @@ class RunFolder:
         """Use the folder until the block ends."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Record how the session ended, and release the journal; one that failed before it began leaves nothing."""
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, *rest: object) -> None:
+        """Record how the session ended, and release the journal.
+
+        One that failed before it began leaves nothing, and neither does a new run that was refused before it asked.
+        """
+        refused = isinstance(exc, _REFUSALS) and self._is_new and not self._has_asked()
         with ExitStack() as stack:
-            if kind is not None and not self._is_recorded and self._is_ours():
+            if exc is not None and (refused or not self._is_recorded) and self._is_ours():
                 stack.callback(self._remove)
             stack.callback(self._close)
-            self._end_session(kind)
+            self._end_session(exc)
+
+    def _has_asked(self) -> bool:
+        """Whether a request was sent, as far as the journal and ``spec.json`` say."""
+        spent = self.spec.get("spent", {}).values()
+        return bool(len(self.journal)) or any(counts.get("requests") for counts in spent)
 
     def _is_ours(self) -> bool:
         """Whether the folder is still that of this run."""
@@ -92,27 +104,34 @@ class RunFolder:
         return False
 
     def _remove(self) -> None:
-        """Remove the progress of a session that recorded nothing; if the run is new, its journal and folders, too."""
+        """Remove the progress of a session that leaves nothing; if the run is new, its other files and folders, too."""
         with suppress(OSError):
             (self.path / PROGRESS).unlink(missing_ok=True)
             if self._is_new and not (self.path / JOURNAL).stat().st_size:
+                (self.path / SPEC).unlink(missing_ok=True)
                 (self.path / JOURNAL).unlink()
-                for folder in self._made:
-                    folder.rmdir()  # an error if somebody has put something there
+                self._remove_made()
+
+    def _remove_made(self) -> None:
+        """Remove the folders that were made, if they are empty."""
+        with suppress(OSError):
+            for folder in self._made:
+                folder.rmdir()
 
     def _close(self) -> None:
         with ExitStack() as stack:
             for journal in (self.journal, *self._others):
                 stack.callback(journal.close)
 
-    def _end_session(self, kind: type[BaseException] | None) -> None:
+    def _end_session(self, exc: BaseException | None) -> None:
         if not self._is_recorded:
             return
-        if kind is None:
+        if exc is None:
             ended(self._session, "done")
-            self.write_spec()
+            self.write_spec(sessions=without_reasons(self.spec["sessions"]))
             return
-        ended(self._session, "stopped" if issubclass(kind, (KeyboardInterrupt, LimitReached)) else "failed")
+        stopped = isinstance(exc, (KeyboardInterrupt, LimitReached))
+        ended(self._session, "stopped" if stopped else "failed", reason(exc))
         with suppress(RunError):  # the error that ends the run is the one to show
             self.write_spec()
 

@@ -26,7 +26,7 @@ from kshot.runs.progress import read_progress
 from kshot.runs.record import read_summary
 from kshot.runs.run_state import FILES, RUNNING, first_change, is_working, last_change, moment, seconds_of, state_of
 from kshot.runs.samples_file import SAMPLES
-from kshot.runs.sessions import recorded_versions
+from kshot.runs.sessions import reason_of, recorded_versions
 from kshot.runs.spec_file import SPEC, read_spec
 
 USUAL_FOLDER = "runs"
@@ -43,8 +43,9 @@ _TRIES = 3
 def list_runs(folder: str | Path = USUAL_FOLDER) -> list[dict[str, Any]]:
     """Return the runs in a folder and up to three levels below, the newest first.
 
-    Each is a dict with ``run`` (its folder), ``state`` (done, stopped, failed, killed, running, damaged), ``started``,
-    ``last_started``, ``ended``, ``seconds``, ``models``, ``datasets``, ``headline`` (a figure), ``figures``,
+    Each is a dict with ``run`` (its folder), ``state`` (done, stopped, failed, killed, running, damaged), ``why`` (what
+    ended it early, or is damaged), ``started``, ``last_started``, ``ended``, ``seconds``, ``models``, ``datasets``,
+    ``headline`` (a figure), ``figures``,
     ``failed``, ``cost_usd``, and ``progress`` if it has not come to its end.
     """
     return runs_below(checked_folder("the folder", folder), datetime.now(timezone.utc))
@@ -125,7 +126,10 @@ def is_run(names: Sequence[str] | Mapping[str, Any]) -> bool:
 
 
 def describe(folder: Path, now: datetime) -> dict[str, Any]:
-    """Return the record of a run. One that cannot be used has the state ``damaged``, and ``why`` says what is wrong."""
+    """Return the record of a run; ``why`` says what ended it before its end, or what is wrong with its folder.
+
+    One that cannot be used has the state ``damaged``.
+    """
     unknown = ("why", "started", "last_started", "ended", "seconds", "headline", "failed", "cost_usd", "progress")
     record: dict[str, Any] = {"run": str(folder), "state": "damaged", **dict.fromkeys(unknown)}
     record |= {"models": [], "datasets": [], "figures": []}
@@ -168,7 +172,7 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
     if not spec and state != "running":
         state = "killed"  # while its model was being opened
     summary = read_summary(folder) if spec else None
-    why = "kshot does not know its state" if state == "damaged" else None
+    why = "kshot does not know its state" if state == "damaged" else reason_of(sessions)
     if state == "done" and summary is None:
         state, why = "damaged", f"{SUMMARY} is missing"
     results = [row for row in summary["results"] if not row.get("detail")] if summary else []

@@ -54,7 +54,7 @@ class ComparedSystem:
 
     def same(self, task: str) -> str | None:
         """The task of a sweep whose prompts a task has, too; None if its prompts are its own."""
-        return next(iter(self.run.figures[task, self.model].values())).get(SAME)
+        return next(iter(self.run.figures[task, self.model].values()), {}).get(SAME)
 
     def scores(self, task: str) -> TaskScores:
         """The scores of a task."""

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.command_line import recorded_command
+from kshot.core.errors import KshotError
 from kshot.core.package_versions import versions
+from kshot.core.shareable import shareable
+from kshot.core.visible import one_line
 
 State: TypeAlias = Literal["running", "done", "stopped", "failed", "killed"]
 """``stopped``: by a signal or a limit; ``failed``: by an error; ``killed``: it ended without a chance to say so."""
 
 _MOST = 100
 """Sessions that a folder keeps: the first and the latest."""
+
+WHY = "why"
+"""Where a session that did not come to its end says what ended it."""
+_MOST_WORDS = 500
 
 SHARD_VERSIONS = "shard_versions"
 """Where ``spec.json`` of a merged run says what its shards used."""
@@ -33,9 +40,34 @@ def new_session() -> dict[str, Any]:
     }
 
 
-def ended(session: dict[str, Any], state: State) -> None:
-    """Record how a session ends, now."""
-    session |= {"ended": _now(), "state": state, "versions": versions()}
+def ended(session: dict[str, Any], state: State, why: str | None = None) -> None:
+    """Record how a session ends, now; ``why``: what ended it before its end."""
+    session |= {"ended": _now(), "state": state, "versions": versions(), **({} if why is None else {WHY: why})}
+
+
+def reason(exc: BaseException) -> str:
+    """Return what ended a session, on one line and without what may be a key."""
+    if isinstance(exc, KshotError):
+        text = f"{exc.where}: {exc.what}" if exc.where else exc.what
+    elif isinstance(exc, SystemExit):
+        text = "the code of a plug-in called sys.exit"
+    elif isinstance(exc, KeyboardInterrupt):
+        text = str(exc) or "interrupted"
+    else:
+        text = f"{type(exc).__name__}: {exc}"
+    return str(shareable(one_line(text)))[:_MOST_WORDS]
+
+
+def reason_of(sessions: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return what ended the latest session; None if it came to its end, goes on, or was killed."""
+    last = sessions[-1] if sessions else {}
+    why = last.get(WHY) if last.get("state") in {"stopped", "failed"} else None
+    return one_line(why)[:_MOST_WORDS] if isinstance(why, str) else None
+
+
+def without_reasons(sessions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the sessions of a run that is done: what ended earlier ones is past."""
+    return [{name: value for name, value in each.items() if name != WHY} for each in sessions]
 
 
 def with_session(earlier: list[Mapping[str, Any]], session: dict[str, Any]) -> list[Mapping[str, Any]]:

@@ -17,6 +17,7 @@ from kshot.report.table import short_names
 from kshot.runs.first_failures import failure_line
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.run_state import moment
+from kshot.runs.sessions import WHY
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
@@ -69,8 +70,13 @@ def _listed(title: str, items: Sequence[Markup]) -> Iterator[Markup]:
 
 def _sessions(sessions: Sequence[Mapping[str, Any]]) -> Markup:
     """Return the sessions of a run, the latest last; where they ran is not told, because reports are shared."""
-    rows = [TableRow(list(_session(each))) for each in sessions[-_MOST:]]
+    several = any(each.get(WHY) for each in sessions)
+    rows = [
+        TableRow([*_session(each), *([str(each.get(WHY, ""))[:_MAX_TEXT]] if several else [])])
+        for each in sessions[-_MOST:]
+    ]
     columns = [Column("started (UTC)"), Column("state"), Column("took", numbers=True), Column("kshot")]
+    columns += [Column("ended by")] if several else []
     table = data_table(columns, rows[-_SHOWN:], name="Sessions")
     if len(rows) <= _SHOWN:
         return table

@@ -25,11 +25,12 @@
 
   kshot.Headline = ({ run }) => {
     const figure = headline(run), more = run.figures - 1;
-    if (!figure.metric) return html`<small>${run.why}</small>`;
+    const why = run.why && html`<div class="one-line" title=${run.why}><small>${run.why}</small></div>`;
+    if (!figure.metric) return why;
     const [value, ...interval] = kshot.figure(figure);
     return html`<b>${value}</b><${kshot.Interval} ...${figure} /><small>${interval.join("–")}</small>
       ${more > 0 && html` <small title="${more} more tasks or models">+${more}</small>`}
-      <div class="one-line" title=${figure.task}><small>${figure.metric}${figure.so} · ${figure.task}</small></div>`;
+      <div class="one-line" title=${figure.task}><small>${figure.metric}${figure.so} · ${figure.task}</small></div>${why}`;
   };
 
   /** A column of names. */
