@@ -302,6 +302,17 @@ def test_rows_that_are_not_here_have_the_labels_and_the_number_that_examples_nee
     assert found["evaluation"] == "AccEvaluator (kshot)"
 
 
+@pytest.mark.parametrize("column", ["", ', labels_column="topics"'])
+def test_rows_that_are_not_here_have_the_lists_that_a_retriever_compares(capsys, column):
+    """Xiezhi's retriever was told that made-up rows have no labels; rows of the entry's own must have them."""
+    text = LABELLED.replace('"FixKRetriever", fix_id_list=[0, 30]', f'"XiezhiRetriever", ice_num=3{column}')
+    code, (found,) = objects(capsys, write("labelled.py", text))
+    assert (code, found["missing"], found["prompts"]) == (0, [], "text of 2 labels")
+    code, (found,) = objects(capsys, "labelled.py", "--data", "labelled=rows.jsonl")
+    assert code == 1
+    assert "no list of labels" in found["missing"][0]
+
+
 TEMPLATE = """
     class PickyTemplate:
         def __init__(self, template):

@@ -74,7 +74,10 @@ def _rows(
 
 
 def made_up_rows(entry: DatasetEntry) -> Splits:
-    """Return rows that have the entry's columns, each with its own name as the value, or a label of the templates."""
+    """Return rows that have the entry's columns, each with its own name as the value, or a label of the templates.
+
+    Where the retriever wants a list, it is the same in each row, so that rows have something in common.
+    """
     reader = entry.reader_cfg
     columns = reader.get("input_columns") or ()
     names = columns.split() if isinstance(columns, str) else list(columns)
@@ -84,7 +87,8 @@ def made_up_rows(entry: DatasetEntry) -> Splits:
     labels = _labels(entry)
     if labels and isinstance(output, str):
         rows = [{**row, output: label} for row, label in zip(rows, cycle(labels), strict=False)]
-    return rows
+    lists = {name: [name] for name in entry.list_columns}
+    return [{**row, **lists} for row in rows]
 
 
 def _made_up_size(entry: DatasetEntry) -> int:

@@ -147,6 +147,15 @@ class DatasetEntry:
             unknown("inferencer", kind, self.place, known)
         return known[short(kind)]
 
+    @property
+    def list_columns(self) -> tuple[str, ...]:
+        """The columns in which its retriever wants a list in each row."""
+        config = self.body.get("infer_cfg")
+        retriever = config.get("retriever") if isinstance(config, Mapping) else None
+        options: Mapping[str, Any] = retriever if isinstance(retriever, Mapping) else {}
+        found = _retriever_class(options.get("type"))
+        return () if found is None else found.list_columns(options)
+
     def packages(self, retriever: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that choosing examples needs; ``retriever`` replaces the config's."""
         config: Any = retriever or self.infer_cfg.get("retriever")

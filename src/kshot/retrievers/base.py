@@ -100,6 +100,11 @@ class Retriever:
         """Return the packages of kshot's extras that it needs with these options."""
         return ()
 
+    @classmethod
+    def list_columns(cls, options: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG003 - for classes that override it
+        """Return the columns in which each row must have a list."""
+        return ()
+
     @property
     def facts(self) -> dict[str, Any]:
         """What a run records of this choice, as plain JSON values."""

@@ -8,6 +8,8 @@ from typing import Any
 from kshot.core.errors import BadValue
 from kshot.retrievers.base import Retriever
 
+_LABELS = "labels"
+
 
 class XiezhiRetriever(Retriever):
     """The training rows that have a label of the test row, in the order of its labels, then in their own.
@@ -16,10 +18,15 @@ class XiezhiRetriever(Retriever):
     row that shares two labels is there twice, and a label that no training row has is an error; strict leaves out both.
     """
 
-    def __init__(self, dataset: Any, *positional: Any, labels_column: str = "labels", **options: Any) -> None:
+    def __init__(self, dataset: Any, *positional: Any, labels_column: str = _LABELS, **options: Any) -> None:
         """Take the options of every retriever, and the column of the labels."""
         super().__init__(dataset, *positional, **options)
         self.labels_column = labels_column
+
+    @classmethod
+    def list_columns(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the column of the labels."""
+        return (str(options.get("labels_column", _LABELS)),)
 
     def ranked(self) -> Iterator[Sequence[int]]:
         """Take rows label by label."""
