@@ -23,7 +23,7 @@ _LINUX = sys.platform == "linux"
 _KERNEL_LAYERS = {"namespaces", "landlock", "seccomp"}
 _SYSTEM_FILES = (
     *("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime"),
-    *("/dev/null", "/dev/urandom", "/dev/zero", "/proc/meminfo", "/proc/cpuinfo"),
+    *("/dev/null", "/dev/urandom", "/dev/zero", "/proc/meminfo", "/proc/cpuinfo", "/proc/self/maps"),
 )
 _SHELL_SIGNAL = 128
 _SCRATCH_MB = 64

@@ -85,8 +85,12 @@ def enter_own_root(folder: str, readable: Iterable[str], scratch_mb: int = _SCRA
         return False
     if libc.mount(b"tmpfs", root, b"tmpfs", flags, b"size=1m,mode=755"):
         return False
-    if not all(_bind(libc, root, path) for path in sorted(set(readable)) if not path.startswith("/proc/")):
+    shown = {path: os.path.realpath(path) for path in readable if not path.startswith("/proc/")}
+    # A folder comes before what lies in it, wherever links lead: else it would have that alone.
+    if not all(_bind(libc, root, path) for path in sorted(set(shown.values()))):
         return False
+    for path, real in sorted(shown.items()):
+        _link(root, path, real)
     os.makedirs(folder + folder)  # noqa: PTH103 - pathlib takes long to load
     scratch = root + root
     if libc.mount(b"tmpfs", scratch, b"tmpfs", flags, b"size=%dm,nr_inodes=4096,mode=700" % scratch_mb):
@@ -100,19 +104,24 @@ def enter_own_root(folder: str, readable: Iterable[str], scratch_mb: int = _SCRA
 
 
 def _bind(libc: Any, root: bytes, path: str) -> bool:
-    """Show a file or folder under its own path in another root; a link there becomes a link here."""
-    real, place = os.path.realpath(path), os.fsdecode(root) + path
-    if os.path.lexists(place) or not os.path.exists(real):  # noqa: PTH110 - pathlib takes long to load
+    """Show a file or folder under its own path in another root."""
+    place = os.fsdecode(root) + path
+    if os.path.lexists(place) or not os.path.exists(path):  # noqa: PTH110 - pathlib takes long to load
         return True  # a folder above it is shown already
     os.makedirs(os.path.dirname(place), exist_ok=True)  # noqa: PTH103, PTH120 - pathlib takes long to load
-    if real != path:
-        os.symlink(real, place)  # noqa: PTH211 - pathlib takes long to load
-        return _bind(libc, root, real)
-    if os.path.isdir(real):  # noqa: PTH112 - pathlib takes long to load
+    if os.path.isdir(path):  # noqa: PTH112 - pathlib takes long to load
         os.mkdir(place)  # noqa: PTH102 - pathlib takes long to load
     else:
         os.close(os.open(place, os.O_CREAT | os.O_WRONLY))
-    return bool(libc.mount(os.fsencode(real), os.fsencode(place), None, _MS_BIND | _MS_REC, None) == 0)
+    return bool(libc.mount(os.fsencode(path), os.fsencode(place), None, _MS_BIND | _MS_REC, None) == 0)
+
+
+def _link(root: bytes, path: str, real: str) -> None:
+    """Make a link in another root, where this path is one and nothing shows it yet."""
+    place = os.fsdecode(root) + path
+    if path != real and os.path.exists(real) and not os.path.lexists(place):  # noqa: PTH110 - pathlib takes long to load
+        os.makedirs(os.path.dirname(place), exist_ok=True)  # noqa: PTH103, PTH120 - as above
+        os.symlink(real, place)  # noqa: PTH211 - as above
 
 
 def _make_read_only(libc: Any, root: bytes, *, but: bytes) -> bool:
