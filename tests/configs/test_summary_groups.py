@@ -164,3 +164,44 @@ def test_a_part_of_which_every_sample_failed_is_in_no_group():
     parts = [result("a", accuracy=[100]), TaskResult(RESULTS[0].task, "m", failed_categories=[None])]
     parts[1].task = replace(parts[1].task, name="b")
     assert list(group_rows([{"name": "ab", "subsets": ["a", "b"]}], parts, "")) == []
+
+
+def lossy(name, failed, **values):
+    found = result(name, **values)
+    found.failed_categories += [None] * failed
+    return found
+
+
+LOSSY = [*RESULTS[:2], lossy("c", 4, accuracy=[100]), lossy("d", 1, accuracy=[100] * 9)]
+
+
+def groups_of_lossy(*groups):
+    return {(row["task"], row["metric"]): row for row in group_rows(groups, LOSSY, "config.py")}
+
+
+def test_a_part_of_which_most_samples_failed_is_in_no_average():
+    row = groups_of_lossy({"name": "abc", "subsets": ["a", "b", "c"]})["abc", "accuracy"]
+    assert (row["value"], row["left_out"], row["n"], row["failed"]) == (62.5, ["c"], 6, 4)
+    assert row["ci95"][0] < 62.5 < row["ci95"][1]
+    weighted = {"name": "abc", "subsets": ["a", "b", "c"], "weights": {"a": 1, "b": 3, "c": 6}}
+    assert groups_of_lossy(weighted)["abc", "weighted_average"]["value"] == 68.75
+
+
+def test_groups_of_groups_say_what_their_parts_are_without():
+    inner, outer = {"name": "ac", "subsets": ["a", "c", "d"]}, {"name": "all", "subsets": ["ac", "b"]}
+    row = groups_of_lossy(inner, outer)["all", "accuracy"]
+    assert (row["value"], row["left_out"], row["partly_failed"]) == (75.0, ["c"], ["d"])
+    lost = {"name": "only", "subsets": ["c", "c"]}
+    row = groups_of_lossy(lost, {"name": "all", "subsets": ["only", "a", "b"]})["all", "accuracy"]
+    assert (row["value"], row["left_out"]) == (62.5, ["only"])
+
+
+def test_a_sum_counts_every_part_and_says_so():
+    row = groups_of_lossy({"name": "ac", "subsets": ["a", "c"], "sum": True})["ac", "sum"]
+    assert (row["value"], row["partly_failed"]) == (150.0, ["c"])
+    assert "left_out" not in row
+
+
+def test_a_group_whose_weights_are_those_of_lost_parts_has_no_figure():
+    group = {"name": "ac", "subsets": ["a", "c"], "weights": {"a": 0, "c": 1}}
+    assert groups_of_lossy(group) == {}

@@ -83,3 +83,22 @@ def test_groups_count_the_tasks_of_groups_below_them_once():
 def test_figures_of_two_scales_are_averaged_on_that_of_lm_eval():
     (row,) = group_rows([group(Aggregate("acc"))], [result("a", [1]), result("b", [5], share=False)])
     assert (row["value"], row["scale"], row["ci95"]) == (3.0, 1.0, None)
+
+
+def failing(made, failed):
+    made.failed_categories += [None] * failed
+    return made
+
+
+def test_a_task_of_which_most_documents_failed_is_left_out():
+    results = [result("a", [1, 1, 0, 1]), failing(result("b", [0]), 4), failing(result("c", [0] * 9), 1)]
+    (row,) = group_rows([group(Aggregate("acc", weighted=False), tasks=("a", "b", "c"))], results)
+    assert row["value"] == pytest.approx(37.5)
+    assert (row["tasks"], row["left_out"], row["partly_failed"]) == (["a", "c"], ["b"], ["c"])
+    assert (row["n"], row["failed"]) == (13, 5)
+
+
+def test_a_task_of_which_every_document_failed_is_named():
+    results = [failing(result("b", []), 2), result("a", [1, 1, 0, 1])]
+    (row,) = group_rows([group(Aggregate("acc"))], results)
+    assert (row["value"], row["left_out"]) == (75.0, ["b"])

@@ -61,3 +61,47 @@ def test_a_subset_without_a_figure_is_in_no_average():
     results["b"] = result([(0.0, 0.0), (1.0, 2.0)], OfGroup())
     (row,) = average_rows("quiz", results, None)
     assert row["value"] == 75.0
+
+
+def average(**results):
+    return next(average_rows("quiz", results, None), None)
+
+
+def test_a_part_of_which_most_samples_failed_is_left_out():
+    row = average(a=result([0.0, 100.0]), b=result([0.0]), c=result([100.0], failed=4))
+    assert (row["value"], row["n"], row["failed"]) == (25.0, 3, 4)
+    assert row["left_out"] == ["quiz"]  # the tasks of this page all have this name
+    assert len(row["tasks"]) == 2
+    assert "partly_failed" not in row
+    assert row["ci95"] == average(a=result([0.0, 100.0]), b=result([0.0]))["ci95"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "failed", "lists"),
+    [
+        (19, 1, set()),
+        (18, 1, {"partly_failed"}),
+        (5, 5, {"partly_failed"}),
+        (4, 5, {"left_out"}),
+        (0, 5, {"left_out"}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["macro", "weighted"])
+def test_parts_are_named_above_a_twentieth_and_left_out_above_a_half(answered, failed, lists, kind):
+    results = {"a": result([0.0]), "b": result([0.0]), "c": result([100.0] * answered, failed=failed)}
+    (row,) = average_rows("quiz", results, None, average=kind)
+    assert {"left_out", "partly_failed"} & row.keys() == lists
+    assert (row["value"] == 0) == ("left_out" in lists)
+
+
+def test_the_average_of_a_category_is_without_its_lost_subsets_too():
+    results = {"a": result([0.0]), "b": result([100.0], failed=2), "c": result([50.0])}
+    rows = list(average_rows("quiz", results, {"some": ["a", "b"], "others": ["a", "c"]}))
+    assert [(row["value"], "left_out" in row) for row in rows] == [(0.0, True), (25.0, False), (25.0, True)]
+
+
+def test_an_average_of_lost_parts_has_no_value():
+    row = average(a=result([100.0], failed=2), b=result([100.0], failed=2))
+    assert (row["value"], row["ci95"], row["n"], row["failed"]) == (None, None, 0, 4)
+    assert (row["tasks"], len(row["left_out"])) == ([], 1)
+    assert average(a=result([100.0]), b=result([], failed=2)) is None

@@ -23,6 +23,7 @@ from kshot.configs.summary_groups import group_notes, group_rows, summary_groups
 from kshot.configs.tasks import ConfigTask
 from kshot.core.entry_checks import EntryCheck
 from kshot.core.errors import DataError, KshotError
+from kshot.core.failed_parts import with_parts_named
 from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow
@@ -241,7 +242,7 @@ class ConfigSource(Source[ConfigSettings]):
         results = [replace(result, task=replace(result.task, name=abbrs[name])) for name, result in by_task.items()]
         for row in group_rows(groups, results, str(self.path)):
             name = self._shown(str(row["task"]))
-            yield {**row, "task": name, "dataset": name}
+            yield with_parts_named({**row, "task": name, "dataset": name}, self._shown)
 
     def _shown(self, name: str) -> str:
         """Return the name of a task or a group in the run."""

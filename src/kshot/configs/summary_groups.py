@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
-from kshot.statistics.figures import figure
-from kshot.statistics.intervals import macro_interval, within_scale
+from kshot.statistics.averages import AveragedPart, average_row, part_of, weighted_mean
 
 _KINDS = {"std": "standard_deviation", "sum": "sum", "harmonic_mean": "harmonic_mean"}
 """The options of a group that ask for something else than an average, and what its figure is then called."""
@@ -83,14 +82,19 @@ def _written_groups(variables: Mapping[str, Any]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _GroupFigures:
-    """The figures of a task or group: their values in order, and the results that they come from."""
+    """The figures of a task or group, in order, as parts of the averages above it, and the results they come from."""
 
-    values: Mapping[str, float]
+    figures: Mapping[str, AveragedPart]
     results: tuple[TaskResult, ...]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no average contains it."""
+        return AveragedPart("", None, self.results).is_lost
 
     def has(self, metric: str) -> bool:
         """Whether there is a figure of this metric; of any, if it has no name."""
-        return metric in self.values if metric else bool(self.values)
+        return metric in self.figures if metric else bool(self.figures)
 
 
 def group_rows(groups: Sequence[Mapping[str, Any]], results: Sequence[TaskResult], where: str) -> Iterator[ResultRow]:
@@ -98,29 +102,62 @@ def group_rows(groups: Sequence[Mapping[str, Any]], results: Sequence[TaskResult
 
     A group has every figure that all of its parts have. Where their first figures differ, or the group asks for another
     kind of summary, that of the first figures has the name of its kind: ``naive_average``, ``weighted_average``, ….
+    Parts of which more than half of the samples failed are left out of all but sums.
     """
     known = {result.task.name: _of_task(result) for result in results}
     for group in groups:
         name, subsets = str(group["name"]), _parts(group)
-        if not subsets or any(part not in known or not known[part].has(metric) for part, metric in subsets):
+        if not subsets or any(part not in known for part, _ in subsets):
             continue
-        found = dict(_summaries(group, subsets, known, where))
-        counted = [result for part, _ in subsets for result in known[part].results]
-        parts = tuple({id(each): each for each in counted}.values())
-        known[name] = _GroupFigures(found, parts)
-        for metric, value in found.items():
-            yield {
-                "task": name,
-                "model": parts[0].model,
-                "dataset": name,
-                "average": "group",
-                "metric": metric,
-                "higher_is_better": _higher_is_better(parts, metric),
-                "value": value,
-                "n": sum(len(result.positions) for result in parts),
-                "failed": sum(result.failed for result in parts),
-                "ci95": _interval(group, metric, parts) if len(parts) == len(counted) == len(subsets) else None,
-            }
+        lost = {part for part, _ in subsets if known[part].is_lost and not group.get("sum")}
+        held = [(part, metric) for part, metric in subsets if part not in lost]
+        scored = [part for part, metric in subsets if known[part].has(metric)]
+        if any(part not in scored for part, _ in held) or (lost and len(scored) == 1):
+            continue
+        rows = {str(row["metric"]): row for row in _rows(group, held, lost, known, where)}
+        yield from rows.values()
+        parts = tuple(result for part, _ in held or subsets for result in known[part].results)
+        figures = {metric: AveragedPart(name, row["value"], parts, row=row) for metric, row in rows.items()}
+        known[name] = _GroupFigures(figures, parts)
+
+
+def _rows(
+    group: Mapping[str, Any],
+    held: Sequence[tuple[str, str]],
+    lost: Collection[str],
+    known: Mapping[str, _GroupFigures],
+    where: str,
+) -> Iterator[ResultRow]:
+    """Yield the figures of a group over these parts of it, without the ``lost`` ones."""
+    subsets = _parts(group)
+    weights = dict(zip(subsets, _weights(group, subsets, where), strict=True))
+    left = [AveragedPart(part, None, known[part].results) for part, _ in subsets if part in lost]
+    for metric, chosen in _summaries(group, held, known) if held else ():
+        parts = [
+            replace(known[part].figures[own], name=part, weight=weights[part, named])
+            for (part, named), own in zip(held, chosen, strict=True)
+        ]
+        row = _row(group, metric, [*parts, *left])
+        if row is not None:
+            yield row
+
+
+def _row(group: Mapping[str, Any], metric: str, parts: Sequence[AveragedPart]) -> ResultRow | None:
+    """Return the row of a group; the average of tasks has an interval, and other summaries have none."""
+    held = [part for part in parts if part.value is not None]
+    counted = [result for part in held for result in part.results]
+    scorers = [dict(result.named()) for result in counted]
+    kind = _kind(group)
+    plain = not kind and len({id(each) for each in counted}) == len(counted) == len(held)
+    scorer = scorers[0].get(metric) if plain and all(part.values for part in held) else None
+    labels = {
+        "task": str(group["name"]),
+        "dataset": str(group["name"]),
+        "average": "group",
+        "metric": metric,
+        "higher_is_better": all(each[metric].higher_is_better for each in scorers if metric in each),
+    }
+    return average_row(labels, parts, scorer=scorer, summarize=partial(_summed, kind), keeps_lost=kind == "sum")
 
 
 def _parts(group: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -135,33 +172,33 @@ def _part(text: Any) -> tuple[str, str]:
 
 
 def _of_task(result: TaskResult) -> _GroupFigures:
-    figures = {
-        name: found
-        for name, metric in result.named()
-        if (values := result.values.get(name))
-        and (found := figure(metric, name, f"dataset {result.task.name}", values)) is not None
-    }
-    return _GroupFigures(figures, (result,))
+    parts = {name: part_of(result, name, metric) for name, metric in result.named()}
+    return _GroupFigures({name: part for name, part in parts.items() if part.value is not None}, (result,))
+
+
+def _kind(group: Mapping[str, Any]) -> str:
+    """Return what the figure of a group is called that asks for something else than an average; "" for an average."""
+    return next((title for option, title in _KINDS.items() if group.get(option)), "")
 
 
 def _summaries(
-    group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], known: Mapping[str, _GroupFigures], where: str
-) -> Iterator[tuple[str, float]]:
-    kind = next((title for option, title in _KINDS.items() if group.get(option)), "")
+    group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], known: Mapping[str, _GroupFigures]
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the name of each figure of a group, and the metrics of its parts that it is made of."""
+    kind = _kind(group)
     own = str(group.get("metric") or kind or ("weighted_average" if group.get("weights") else "naive_average"))
-    firsts = [metric or next(iter(known[part].values), "") for part, metric in subsets]
-    shared = [name for name in known[subsets[0][0]].values if all(name in known[part].values for part, _ in subsets)]
-    if not any(metric for _, metric in subsets):
-        for name in shared:
-            yield name, _summed([known[part].values[name] for part, _ in subsets], group, subsets, kind, where)
-    if (own not in shared and (len(set(firsts)) > 1 or firsts[0] not in shared)) or kind or group.get("weights"):
-        values = [known[part].values[first] for (part, _), first in zip(subsets, firsts, strict=True)]
-        yield own, _summed(values, group, subsets, kind, where)
+    firsts = [metric or next(iter(known[part].figures), "") for part, metric in subsets]
+    shared = [name for name in known[subsets[0][0]].figures if all(name in known[part].figures for part, _ in subsets)]
+    named = any(metric for _, metric in subsets)
+    special = (own not in shared and (len(set(firsts)) > 1 or firsts[0] not in shared)) or kind or group.get("weights")
+    if not named:
+        yield from ((name, [name] * len(subsets)) for name in shared if not (special and name == own))
+    if special:
+        yield own, firsts
 
 
-def _summed(
-    values: Sequence[float], group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], kind: str, where: str
-) -> float:
+def _summed(kind: str, parts: Sequence[AveragedPart]) -> float:
+    values = [part.value or 0.0 for part in parts]
     mean = math.fsum(values) / len(values)
     if kind == "standard_deviation":
         return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
@@ -170,8 +207,7 @@ def _summed(
     if kind == "harmonic_mean":
         floor = 0.0 if all(value > 0 for value in values) else 1.0  # as OpenCompass does where a value is 0
         return len(values) / math.fsum(1 / max(value, floor) for value in values)
-    weights = _weights(group, subsets, where)
-    return math.fsum(w * value for w, value in zip(weights, values, strict=True)) / math.fsum(weights)
+    return weighted_mean(parts)
 
 
 def _weights(group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], where: str) -> list[float]:
@@ -185,23 +221,3 @@ def _weights(group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], where
     if not all(isinstance(each, (int, float)) for each in weights) or not 0 < sum(weights) < math.inf:
         raise DataError(f"the weights of the group {group['name']!r} cannot be used: {given!r:.120}", where=where)
     return [float(each) for each in weights]
-
-
-def _higher_is_better(parts: Sequence[TaskResult], metric: str) -> bool:
-    scorers = [dict(result.named()) for result in parts]
-    return all(each[metric].higher_is_better for each in scorers if metric in each)
-
-
-def _interval(group: Mapping[str, Any], metric: str, parts: Sequence[TaskResult]) -> tuple[float, float] | None:
-    """Return the interval of an average of tasks; other summaries have none."""
-    scorer = dict(parts[0].named()).get(metric)
-    if scorer is None or any(group.get(option) for option in _KINDS):
-        return None
-    values = [result.values.get(metric, []) for result in parts]
-    if not all(values):
-        return None
-    weights = _weights(group, [(result.task.name, "") for result in parts], "")
-    reduce = partial(figure, scorer, metric, f"group {group['name']}")
-    found = macro_interval(values, reduce, bounds=scorer.bounds, weights=weights)
-    cut = within_scale(found, scorer, [value for each in values for value in each])
-    return None if cut is None else (cut[0], cut[1])

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.lmeval.tree import Aggregate, Group, leaves
-from kshot.statistics.figures import figure
-from kshot.statistics.intervals import macro_interval, within_scale
+from kshot.statistics.averages import AveragedPart, average_row, part_of
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupPart:
-    """One figure of one task: its value, its metric and the result that it comes from."""
+    """One figure of one task: its name and metric, and the part of the average that it is."""
 
     name: str
-    value: float
     scorer: Scorer
     result: TaskResult
-
-    @property
-    def size(self) -> int:
-        """The number of documents."""
-        return len(self.result.positions)
+    part: AveragedPart
 
     @property
     def labels(self) -> Mapping[str, Any]:
@@ -57,7 +49,9 @@ def _rows(group: Group, aggregate: Aggregate, results: Sequence[TaskResult]) -> 
     wanted = sorted(found) if aggregate.filters is None else aggregate.filters
     told = {filter_name: parts for filter_name in wanted if (parts := found.get(filter_name))}
     for filter_name, parts in told.items():
-        yield _row(group, aggregate, parts, aggregate.metric if len(told) == 1 else f"{aggregate.metric},{filter_name}")
+        metric = aggregate.metric if len(told) == 1 else f"{aggregate.metric},{filter_name}"
+        if row := _row(group, aggregate, parts, metric):
+            yield row
 
 
 def _filters(results: Sequence[TaskResult]) -> dict[str, None]:
@@ -71,33 +65,30 @@ def _parts(results: Sequence[TaskResult], metric: str, filter_name: str) -> Iter
         for name, label in result.task.metric_labels.items():
             if (label.get("lmeval_metric"), label.get("filter")) != (metric, filter_name) or name not in scorers:
                 continue
-            values = result.values.get(name)
-            value = figure(scorers[name], name, f"dataset {result.task.name}", values) if values else None
-            if value is not None:
-                yield _GroupPart(name, value, scorers[name], result)
+            part = part_of(result, name, scorers[name])
+            if part.value is not None or part.is_lost:
+                yield _GroupPart(name, scorers[name], result, part)
 
 
-def _row(group: Group, aggregate: Aggregate, parts: Sequence[_GroupPart], metric: str) -> ResultRow:
-    first = parts[0]
-    weights = [float(part.size) if aggregate.weighted else 1.0 for part in parts]
-    alike = all(part.scale == first.scale for part in parts)  # else on the scale of lm-eval, which they share
-    values = [part.value if alike else part.value / part.scale for part in parts]
-    value = math.fsum(w * each for w, each in zip(weights, values, strict=True)) / math.fsum(weights)
-    return {
+def _row(group: Group, aggregate: Aggregate, parts: Sequence[_GroupPart], metric: str) -> ResultRow | None:
+    held = [each for each in parts if not each.part.is_lost] or parts
+    first = held[0]
+    alike = all(each.scale == first.scale for each in held)  # else on the scale of lm-eval, which they share
+    labels = {
         "task": group.name,
-        "model": first.result.model,
         "dataset": group.name,
-        "average": _kind(aggregate, parts, metric) if alike else "group",
-        "tasks": [part.result.task.name for part in parts],
+        "average": _kind(aggregate, held, metric) if alike else "group",
         "metric": metric,
         **first.labels,
         "scale": first.scale if alike else 1.0,
         "higher_is_better": first.scorer.higher_is_better,
-        "value": value,
-        "n": sum(part.size for part in parts),
-        "failed": sum(part.result.failed for part in parts),
-        "ci95": _interval(group, parts, weights) if alike else None,
     }
+    averaged = []
+    for each in parts:
+        value = each.part.value if alike or each.part.value is None else each.part.value / each.scale
+        weight = float(len(each.result.positions)) if aggregate.weighted else 1.0
+        averaged.append(replace(each.part, value=value, weight=weight))
+    return average_row(labels, averaged, scorer=first.scorer if alike else None, named=True)
 
 
 def _kind(aggregate: Aggregate, parts: Sequence[_GroupPart], metric: str) -> str:
@@ -105,12 +96,3 @@ def _kind(aggregate: Aggregate, parts: Sequence[_GroupPart], metric: str) -> str
     if any(part.name != metric for part in parts):
         return "group"
     return "weighted" if aggregate.weighted else "macro"
-
-
-def _interval(group: Group, parts: Sequence[_GroupPart], weights: Sequence[float]) -> list[float] | None:
-    """Return the interval of the average of figures that have one scale."""
-    first = parts[0]
-    values = [part.result.values[part.name] for part in parts]
-    reduce = partial(figure, first.scorer, first.name, f"group {group.name}")
-    found = macro_interval(values, reduce, bounds=first.scorer.bounds, weights=weights)
-    return within_scale(found, first.scorer, [value for each in values for value in each])

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.entry_checks import EntryCheck
 from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.failed_parts import with_parts_named
 from kshot.core.options import settings_names, with_options
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
@@ -247,9 +248,8 @@ class LmevalSource(Source[LmevalSettings]):
             for result in results
         ]
         for row in group_rows([each for each in groups(self.node) if isinstance(each, Group)], own):
-            named = [f"{name}{self.options}" for name in row.get("tasks", ())]
             task = f"{row['task']}{self.options}"
-            yield {**row, "task": task, "dataset": task, **({"tasks": named} if named else {})}
+            yield with_parts_named({**row, "task": task, "dataset": task}, lambda name: f"{name}{self.options}")
 
 
 def _runs_code(leaf: Leaf) -> bool:

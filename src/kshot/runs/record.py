@@ -96,6 +96,8 @@ def read_summary(path: Path) -> dict[str, Any] | None:
 
 
 _NUMBER = (int, float, type(None))
+_LISTS = ("tasks", "left_out", "partly_failed")
+"""What averages have of the names of their parts."""
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("task", "model", "metric", "a", "b", "a_model", "b_model", "role", "rule"), (str,)),
     **dict.fromkeys(("category", "subset", "dataset", "benchmark", "lookup", "variant", "average"), (str,)),
@@ -107,7 +109,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("value", "difference", "p", "p_corrected", "cost_usd", "sd", "lowest", "highest"), _NUMBER),
     **dict.fromkeys(("higher_is_better", "detail", "binary", "token_budget", "server"), (bool,)),
     **dict.fromkeys(("ci95", "bounds"), (list, type(None))),
-    "tasks": (list,),
+    **dict.fromkeys(_LISTS, (list,)),
 }
 """The types of what rows of ``summary.json`` have under these names."""
 _NEEDED = {
@@ -146,7 +148,7 @@ def _is_row(row: Any, needed: AbstractSet[str]) -> bool:
         row.keys() >= _NEEDED_BY_KIND.get(row.get("kind", ""), set())
         and _is_interval(row.get("ci95"), _ENDS)
         and _is_interval(row.get("bounds"), _BOUNDS)
-        and all(type(task) is str for task in row.get("tasks", ()))
+        and all(type(part) is str for name in _LISTS for part in row.get(name, ()))
     )
 
 

@@ -15,6 +15,7 @@ from typing import IO, Any, TypeAlias
 from kshot.core.budget import Budget
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, UsageError
+from kshot.core.failed_parts import failure_notes
 from kshot.core.kill_points import reach
 from kshot.core.memo import Memo
 from kshot.core.package_versions import versions
@@ -295,10 +296,10 @@ class Run:
         self._results += results
         if self._split or self._batches.postponed:
             return []
-        for result in results:
-            if "subset" in result.task.labels and not result.positions and len(results) > 1:
-                self.note(f"{result.task.name} on {result.model}: no sample was scored, so no average contains it")
-        return [*figures, *source.totals(results)]
+        rows = [*figures, *source.totals(results)]
+        for note in failure_notes(rows):
+            self.note(note)
+        return rows
 
     def _note_end(self, result: TaskResult, roles: Mapping[str, Backend]) -> None:
         """Note what a task that is done leaves for the summary beside its figures."""

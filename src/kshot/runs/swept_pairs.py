@@ -32,7 +32,7 @@ def swept_pairs(
     """
     swept = [result for result in results if result.task.labels.get(SWEEP)]
     averages = [row for row in rows if SWEEP in row and "tasks" in row and row["average"] in AVERAGES]
-    parts = {(row["model"], name) for row in averages for name in row["tasks"]}
+    parts = {(row["model"], name) for row in averages for name in (*row["tasks"], *row.get("left_out", ()))}
     alone = [
         result
         for result in swept

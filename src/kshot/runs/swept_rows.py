@@ -167,7 +167,7 @@ def swept_figures(rows: Sequence[ResultRow], *, every_metric: bool = False) -> l
     main = [row for row in whole if not row.get("detail")] or whole  # the user may have asked for a detail alone
     if not every_metric:
         main = headlines(main, lambda row: (row["task"], row.get("model")))
-    averaged = {(row["model"], name) for row in main for name in row.get("tasks") or ()}
+    averaged = {(row["model"], name) for row in main for each in ("tasks", "left_out") for name in row.get(each) or ()}
     spread = any("sd" in row for row in main)
     groups: dict[tuple[str, str], list[ResultRow]] = {}
     for row in main:

@@ -1,19 +1,110 @@
-"""Averages over the subsets of a dataset."""
+"""Averages of the figures of several parts: of the subsets of a dataset, the tasks of a group, draws of examples."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from kshot.core.records import ResultRow
+from kshot.core.failed_parts import many_failed, most_failed
+from kshot.core.protocols import Scorer
+from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
 from kshot.statistics.figures import figure, named_rule
 from kshot.statistics.intervals import macro_interval, within_scale
 
 Average: TypeAlias = Literal["macro", "weighted"]
 """How subsets are averaged: each counts the same, or by its number of scored samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class AveragedPart:
+    """One of the figures that an average is over, with the results that it comes from.
+
+    ``value`` is None where there is none. ``row``: its own row, if it is an average itself.
+    """
+
+    name: str
+    value: float | None
+    results: Sequence[TaskResult]
+    weight: float = 1.0
+    values: Sequence[Value] = ()
+    row: ResultRow = field(default_factory=dict)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether more than half of its samples failed: no average contains it."""
+        return most_failed(*_counts(self.results))
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether so many of its samples failed that an average says so."""
+        return many_failed(*_counts(self.results))
+
+
+def _counts(results: Sequence[TaskResult]) -> tuple[int, int]:
+    """Return how many samples are scored, and how many failed; each result counts once."""
+    once = {id(result): result for result in results}.values()
+    return sum(len(result.positions) for result in once), sum(result.failed for result in once)
+
+
+def weighted_mean(parts: Sequence[AveragedPart]) -> float:
+    """Return the mean of the figures of parts by their weights; all of them have one."""
+    return math.fsum(part.weight * (part.value or 0.0) for part in parts) / math.fsum(part.weight for part in parts)
+
+
+def average_row(
+    labels: Mapping[str, Any],
+    parts: Sequence[AveragedPart],
+    *,
+    scorer: Scorer | None = None,
+    summarize: Callable[[Sequence[AveragedPart]], float] = weighted_mean,
+    keeps_lost: bool = False,
+    named: bool = False,
+) -> ResultRow | None:
+    """Return the row of an average; None where a part that it is over has no figure, or none of them any weight.
+
+    It goes without the parts of which more than half of the samples failed, unless it ``keeps_lost`` ones, as a sum
+    does; without all of them it has no value. ``scorer``: that of the values, for the interval. ``named``: the row
+    names its parts as ``tasks``, so that systems are compared by it.
+    """
+    held = [part for part in parts if keeps_lost or not part.is_lost]
+    lost = [part for part in parts if part.is_lost and not keeps_lost]
+    if any(part.value is None for part in held) or (held and not math.fsum(part.weight for part in held)):
+        return None
+    n, _ = _counts([result for part in held for result in part.results])
+    _, failed = _counts([result for part in parts for result in part.results])
+    left_out = [part.name for part in lost] + [name for part in held for name in part.row.get("left_out", ())]
+    marked = [part.name for part in held if part.is_marked and not part.row]
+    marked += [name for part in held for name in part.row.get("partly_failed", ())]
+    return {
+        "task": labels["task"],
+        "model": parts[0].results[0].model,
+        **labels,
+        **({"tasks": [part.name for part in held]} if named else {}),
+        "value": summarize(held) if held else None,
+        "n": n,
+        "failed": failed,
+        "ci95": None if scorer is None else _interval(labels, scorer, held),
+        **({"left_out": list(dict.fromkeys(left_out))} if left_out else {}),
+        **({"partly_failed": list(dict.fromkeys(marked))} if marked else {}),
+    }
+
+
+def _interval(labels: Mapping[str, Any], scorer: Scorer, parts: Sequence[AveragedPart]) -> list[float] | None:
+    values = [part.values for part in parts]
+    reduce = partial(figure, scorer, labels["metric"], f"dataset {labels['task']}")
+    found = macro_interval(values, reduce, bounds=scorer.bounds, weights=[part.weight for part in parts])
+    return within_scale(found, scorer, [value for each in values for value in each])
+
+
+def part_of(result: TaskResult, metric: str, scorer: Scorer, where: str = "") -> AveragedPart:
+    """Return the figure of a whole task as a part of an average; ``where``: what an error is of, if not the task."""
+    values = result.values.get(metric, [])
+    value = figure(scorer, metric, f"dataset {where or result.task.name}", values) if values else None
+    return AveragedPart(result.task.name, value, (result,), values=values)
 
 
 def average_rows(
@@ -26,8 +117,8 @@ def average_rows(
     """Yield averages over subsets: of each category whose several subsets all ran, and of all.
 
     ``weighted``: by the number of scored samples of each subset. Where a subset has no figure, there is no average of
-    it. Models are compared by the average of all, so that it
-    names its ``tasks``.
+    it, unless most of its samples failed (see ``average_row``) and at least two others or it have one. Models are
+    compared by the average of all, so that it names its ``tasks``.
     """
     groups = {
         f"{dataset}[{name.replace('_', ' ').title()} {average.title()} Average]": list(subsets)
@@ -39,34 +130,21 @@ def average_rows(
         groups[whole] = list(results)
     for label, subsets in groups.items():
         chosen = [results[subset] for subset in subsets]
-        for name, metric in chosen[0].named():
-            values = [result.values.get(name, []) for result in chosen]
-            if not all(values):
+        for name, metric in next((each for each in chosen if each.positions), chosen[0]).named():
+            detail = name in metric.details
+            parts = [part_of(result, name, metric, label) for result in chosen]
+            if sum(part.value is not None for part in parts) < 2:  # noqa: PLR2004 - a single one is no average
                 continue
-            reduce = partial(figure, metric, name, f"dataset {label}")
-            figures = [found for each in values if (found := reduce(each)) is not None]
-            if len(figures) < len(values):
-                continue
-            weights = [float(len(each)) if average == "weighted" else 1.0 for each in values]
-            yield {
+            labels = {
                 "task": label,
-                "model": chosen[0].model,
                 "dataset": dataset,
                 "average": average,
                 "metric": name,
                 **named_rule(name, metric),
-                **(
-                    {"tasks": [result.task.name for result in chosen]}
-                    if label == whole and name not in metric.details
-                    else {}
-                ),
-                **({"detail": True} if name in metric.details else {"higher_is_better": metric.higher_is_better}),
-                "value": math.fsum(map(math.prod, zip(weights, figures, strict=True))) / math.fsum(weights),
-                "n": sum(len(each) for each in values),
-                "failed": sum(result.failed for result in chosen),
-                "ci95": within_scale(
-                    macro_interval(values, reduce, bounds=metric.bounds, weights=weights),
-                    metric,
-                    [v for each in values for v in each],
-                ),
+                **({"detail": True} if detail else {"higher_is_better": metric.higher_is_better}),
             }
+            if average == "weighted":
+                parts = [replace(part, weight=float(len(part.values))) for part in parts]
+            row = average_row(labels, parts, scorer=metric, named=label == whole and not detail)
+            if row is not None:
+                yield row

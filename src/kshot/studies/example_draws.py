@@ -19,6 +19,7 @@ from kshot.core.watcher import PlannedTask
 from kshot.runs.results import result_rows
 from kshot.runs.task_run import start_sample
 from kshot.settings import Settings
+from kshot.statistics.averages import AveragedPart, average_row
 from kshot.studies.wrapped import WrappedSource
 
 MAX_SEED = 2**32 - 1
@@ -167,24 +168,30 @@ def spread(values_by_seed: Mapping[int, float]) -> Spread:
 def spread_rows(results: Sequence[TaskResult]) -> Iterator[ResultRow]:
     """Yield mean, standard deviation and extremes of each figure over the draws of one task.
 
-    ``ci95`` is the mean of the draws' sampling intervals, to compare with the spread.
+    ``ci95`` is the mean of the draws' sampling intervals, to compare with the spread. Draws of which more than half of
+    the samples failed are left out.
     """
-    groups: dict[tuple[str, str], list[ResultRow]] = {}
+    groups: dict[tuple[str, str], list[tuple[AveragedPart, ResultRow]]] = {}
     for result in results:
         for row in result_rows(result):
-            if row["value"] is not None and row["task"] == result.task.name:
-                groups.setdefault((row["of"], row["metric"]), []).append(row)
-    for (task, metric), rows in groups.items():
+            if row["task"] == result.task.name:
+                part = AveragedPart(result.task.name, row["value"], (result,))
+                groups.setdefault((row["of"], row["metric"]), []).append((part, row))
+    for (task, metric), drawn in groups.items():
+        rows = [row for part, row in drawn if row["value"] is not None and not part.is_lost]
+        if not rows:
+            continue
         found = spread({row["example_seed"]: row["value"] for row in rows})
         intervals = [row["ci95"] for row in rows if row["ci95"] is not None]
-        yield {
+        labels: ResultRow = {
             "task": f"{task}[{len(rows)} draws of examples]",
-            "model": rows[0]["model"],
             "metric": metric,
             **{name: rows[0][name] for name in ("rule", "detail", "higher_is_better") if name in rows[0]},
-            "value": found.mean,
+        }
+        averaged = [part for part, row in drawn if row["value"] is not None or part.is_lost]
+        mean: ResultRow = average_row(labels, averaged) or {}
+        yield mean | {
             "n": rows[0]["n"],
-            "failed": sum(row["failed"] for row in rows),
             "ci95": [statistics.mean(ends) for ends in zip(*intervals, strict=True)] if intervals else None,
             "sd": found.sd,
             "lowest": found.min,

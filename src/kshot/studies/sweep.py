@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
+from kshot.core.failed_parts import with_parts_named
 from kshot.core.options import SweptValues
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
@@ -216,15 +217,15 @@ def row_at(point: SweepPoint, row: ResultRow, results: Sequence[TaskResult]) -> 
         head = max((str(name) for name in over if name and task.startswith(str(name))), key=len, default=task)
         task = f"{head}{suffix}{task[len(head) :]}"
     dataset = {"dataset": f"{row['dataset']}{suffix}"} if "dataset" in row else {}
-    parts = {"tasks": [f"{name}{suffix}" for name in row["tasks"]]} if "tasks" in row else {}
     same = {SAME: task.replace(suffix, str(*earlier), 1)} if len(earlier) == 1 and earlier != {None} else {}
-    return {**row, "task": task, **dataset, **parts, **labels, **same}
+    return with_parts_named({**row, "task": task, **dataset, **labels, **same}, lambda name: f"{name}{suffix}")
 
 
 def _parts(row: ResultRow, results: Sequence[TaskResult]) -> list[TaskResult]:
     """Return the results that a figure over several tasks is over: subsets by their names, or draws of one task."""
     if "tasks" in row:
-        return [result for result in results if result.task.name in row["tasks"]]
+        names = {*row["tasks"], *row.get("left_out", ())}
+        return [result for result in results if result.task.name in names]
     task = str(row["task"])
     return [result for result in results if task.startswith(f"{result.task.labels.get('of', task)}")]
 

@@ -1,0 +1,105 @@
+"""Figures that failed samples make doubtful: which are marked, which parts no average contains, and what is said of it.
+
+A figure is one of the samples that were answered. Above 5 % of failed samples it is marked. An average counts each of
+its parts (a subset, a task, a draw of examples) in full, however few samples are left of it, so that it goes without
+those of which more than half failed: the row names them as ``left_out``. ``partly_failed`` are those that it contains
+although more than 5 % of theirs failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kshot.core.records import ResultRow
+
+PARTLY_FAILED, LEFT_OUT = "†", "‡"
+"""The marks: samples of the figure or of a part of it failed; an average is without some of its parts."""
+
+_MOST_NAMES = 8
+
+
+def many_failed(n: int, failed: int) -> bool:
+    """Whether a figure of n samples is marked, because so many others failed: above 5 %."""
+    return 20 * failed > n + failed
+
+
+def most_failed(n: int, failed: int) -> bool:
+    """Whether no average contains a part of which n samples are left: above half."""
+    return 2 * failed > n + failed
+
+
+def with_parts_named(row: ResultRow, name: Callable[[str], str]) -> ResultRow:
+    """Return a row whose parts have other names."""
+    lists = ("tasks", "left_out", "partly_failed")
+    return {**row, **{each: [name(part) for part in row[each]] for each in lists if each in row}}
+
+
+def failure_mark(row: Mapping[str, Any]) -> str:
+    """Return the mark that stands behind a figure wherever it is shown; "" for most."""
+    if row.get("left_out"):
+        return LEFT_OUT
+    return PARTLY_FAILED if row.get("partly_failed") or _many_failed(row) else ""
+
+
+def _many_failed(row: Mapping[str, Any]) -> bool:
+    """Whether many samples of a figure failed; a mean of draws has the samples of one, and the failures of all."""
+    return "sd" not in row and many_failed(_count(row, "n"), _count(row, "failed"))
+
+
+def _count(row: Mapping[str, Any], name: str) -> int:
+    found = row.get(name)
+    return found if isinstance(found, int) else 0
+
+
+def mark_legend(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Say what the marks of these figures mean: a line for each mark that is among them."""
+    held = list(rows)
+    marks = {failure_mark(row) for row in held}
+    lines = []
+    if PARTLY_FAILED in marks or any(row.get("partly_failed") for row in held):
+        parts = _named(held, "partly_failed")
+        of_parts = f", or of those of a part ({parts})," if parts else ""
+        lines.append(f"{PARTLY_FAILED} more than 5 % of the samples{of_parts} failed")
+    if LEFT_OUT in marks:
+        lines.append(f"{LEFT_OUT} an average without {_named(held, 'left_out')}: more than half of the samples failed")
+    return lines
+
+
+def _named(rows: Iterable[Mapping[str, Any]], lists: str) -> str:
+    return _listed(list(dict.fromkeys(str(name) for row in rows for name in row.get(lists) or ())))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def failure_notes(rows: Sequence[ResultRow]) -> Iterator[str]:
+    """Yield what a run notes of figures of which many samples failed, and of averages of them; each line once."""
+    averages = [row for row in rows if {"average", "sd"} & row.keys()]
+    for model in dict.fromkeys(row["model"] for row in rows):
+        own = [row for row in rows if row["model"] == model and not {"average", "sd"} & row.keys()]
+        own.sort(key=lambda row: "category" in row)  # it is stable: whole tasks first
+        tasks = {row["task"]: row for row in own if "category" not in row}
+        for task, row in tasks.items():
+            if "subset" in row and not row["n"] and len(tasks) > 1:
+                yield f"{task} on {model}: no sample was scored, so no average contains it"
+        failed = {row["task"]: f"{row['task']} ({_shown(row)})" for row in own if _many_failed(row)}
+        if failed:
+            parts = _listed([*failed.values()])
+            yield f"{model}: more than 5 % of the samples failed, and are in no figure, of {parts}"
+    yield from dict.fromkeys(note for row in averages for note in _average_notes(row))
+
+
+def _shown(row: ResultRow) -> str:
+    return f"{row['failed']:,} of {row['n'] + row['failed']:,}"
+
+
+def _average_notes(row: ResultRow) -> Iterator[str]:
+    what = f"{row['task']} on {row['model']}"
+    if row.get("left_out"):
+        value = "has no value" if row["value"] is None else "is an average"
+        yield f"{what} {value} without {_listed(row['left_out'])}: more than half of the samples failed"
+    if row.get("partly_failed"):
+        yield f"{what} contains {_listed(row['partly_failed'])}, of which more than 5 % of the samples failed"
