@@ -1,20 +1,22 @@
 """Run in lm-eval's own environment: the tasks of a folder on the models of a folder, written down as JSON.
 
-    python in_lmeval.py FOLDER
+    python in_lmeval.py FOLDER SHOTS …
 
-FOLDER has tasks/*.yaml, the rows, and models/0, models/1, …; it gets lmeval.json.
+FOLDER has tasks/*.yaml, the rows, and models/0, models/1, …; it gets lmeval.json. With templates/*.jinja there, the tasks
+run as chats, too.
 """
 
 import json
 import logging
 import os
 import sys
+from itertools import product
 from pathlib import Path
 
 os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TQDM_DISABLE="1")
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, numbers_of_shots: list[int]) -> None:
     os.environ["HF_DATASETS_CACHE"] = str(folder / "cache")  # datasets reads it when it is imported
     import torch
     from datasets import disable_progress_bars
@@ -28,21 +30,27 @@ def main(folder: Path) -> None:
     os.chdir(folder)  # the tasks name their rows relative to it
     names = sorted(path.stem for path in (folder / "tasks").glob("*.yaml"))
     manager = TaskManager(include_path=str(folder / "tasks"), include_defaults=False)
+    templates = [None, *sorted((folder / "templates").glob("*.jinja"))]
     found = {}
     for model_folder in sorted((folder / "models").iterdir()):
         model = HFLM(pretrained=str(model_folder), device="cpu", dtype="float32", batch_size=1)
-        for shots in (0, 5):
+        for template, shots in product(templates, numbers_of_shots):
+            if template:
+                model.tokenizer.chat_template = template.read_text(encoding="utf-8")
             ran = simple_evaluate(
                 model=model,
                 tasks=names,
                 num_fewshot=shots,
+                apply_chat_template=template is not None,
+                fewshot_as_multiturn=template is not None,
                 task_manager=manager,
                 log_samples=True,
                 bootstrap_iters=0,
                 verbosity="ERROR",
             )
             for name in names:
-                found[f"{model_folder.name} {name} {shots}"] = {
+                run = f"{model_folder.name} {name} {shots}" + (f" {template.stem}" if template else "")
+                found[run] = {
                     "metrics": {
                         key: value
                         for key, value in ran["results"][name].items()
@@ -60,4 +68,4 @@ def sample_facts(sample: dict) -> dict:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(Path(sys.argv[1]).resolve(), [int(shots) for shots in sys.argv[2:]])

@@ -3,9 +3,10 @@
 Three tiny models of different tokenizer families, seven shapes of tasks, 0 and 5 shots. lm-eval runs in an environment
 of its own (``benchmarks/.peers/lm-eval``), kshot by its command line. The prompts must be the same bytes,
 log-probabilities agree within 1e-4, and all figures be equal. What lm-eval asks about rows of the catalogue's datasets
-must be what ``tests/data/lmeval_catalogue.json`` says. The test suite does not include this script.
+must be what ``tests/data/lmeval_catalogue.json`` says. ``lmeval:`` tasks run as texts and as chats (``seams.py``). The test
+suite does not include this script.
 
-    python tests/real_lmeval/lmeval_check.py [--keep FOLDER] [--shape NAME …]
+    python tests/real_lmeval/lmeval_check.py [--keep FOLDER] [--shape NAME …] [--seams]
     python tests/real_lmeval/lmeval_check.py --record      # write tests/data/lmeval_*.json, which the tests read
 """
 
@@ -25,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 DATA = ROOT / "tests" / "data"
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
+from tests.real_lmeval import seams  # noqa: E402 - the path is set above
 from tests.real_lmeval.comparison import (  # noqa: E402 - the path is set above
     FIGURES,
     SHOTS,
@@ -38,6 +40,9 @@ from tests.real_lmeval.models import FAMILIES, build_family, random_model, weigh
 from tests.real_lmeval.rows import MAKERS, as_text, rows, write_rows  # noqa: E402 - as above
 
 RECORDED_ROWS = 5
+SEAM_ROWS = 10
+RECORDED_TOKENIZERS = seams.TOKENIZERS[: seams.ALWAYS_THE_SAME]
+RECORDED_SEAM_ROWS, RECORDED_SEAM_SHOTS = 2, 1
 
 
 def main() -> int:
@@ -45,6 +50,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--keep", type=Path, help="folder for models, rows and runs; a new temporary one by default")
     parser.add_argument("--shape", action="append", choices=list(FIGURES), help="compare these shapes only")
+    parser.add_argument("--seams", action="store_true", help="compare lmeval: tasks as texts and as chats only")
     parser.add_argument("--record", action="store_true", help="write the facts that the test suite reads")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -53,13 +59,15 @@ def main() -> int:
         if options.record:
             record(folder)
             return 0
-        failed = compare_all(folder, lmeval_results(folder), options.shape or list(FIGURES))
-        failed += compare_catalogue(folder)
+        failed = compare_seams(folder / "seams")
+        if not options.seams:
+            failed += compare_all(folder, lmeval_results(folder), options.shape or list(FIGURES))
+            failed += compare_catalogue(folder)
     print("all the same" if not failed else f"{failed} comparisons differ")
     return 1 if failed else 0
 
 
-def in_lmeval(script: str, *arguments: Path) -> None:
+def in_lmeval(script: str, *arguments: Path | int) -> None:
     """Run a script in lm-eval's environment, which is made when first needed."""
     from peers import python_of
 
@@ -83,7 +91,7 @@ def lmeval_results(folder: Path) -> dict[str, Any]:
             build_family(family, folder / "models" / str(number), texts)
         print("running lm-eval", flush=True)
         shutil.copytree(HERE / "tasks", folder / "tasks", dirs_exist_ok=True)
-        in_lmeval("in_lmeval.py", folder)
+        in_lmeval("in_lmeval.py", folder, *SHOTS)
     found: dict[str, Any] = json.loads((folder / "lmeval.json").read_text(encoding="utf-8"))
     return found
 
@@ -106,6 +114,35 @@ def compare_all(folder: Path, reference: dict[str, Any], shapes: list[str]) -> i
                     print(f"      {difference}")
                 failed += bool(tally.differences)
     return failed
+
+
+def compare_seams(folder: Path) -> int:
+    """Compare ``lmeval:`` tasks as texts and as chats, and print the shares that are equal; 1 where they are too low."""
+    if not (folder / "lmeval.json").exists():
+        seams.build(folder, SEAM_ROWS)
+        print("running lm-eval on texts and chats", flush=True)
+        in_lmeval("in_lmeval.py", folder, *seams.SHOTS)
+    expected = json.loads((folder / "lmeval.json").read_text(encoding="utf-8"))
+    whole = seams.Tally()
+    print(
+        f"{'chat template':13} {'answers':>8} {'others':>6} {'figures':>8} {'others':>6}  by kshot's own rules, 2 shots"
+    )
+    for number, family in enumerate(seams.TOKENIZERS):
+        print(f"-- {family}")
+        for template in (seams.TEXT, *seams.TEMPLATES):
+            tally = seams.Tally()
+            for shots in seams.SHOTS:
+                runs = {shape: expected[seams.key(number, template, shape, shots)] for shape in seams.SHAPES}
+                seams.compare(seams.ran(folder, number, template, shots), runs, tally)
+            own = seams.Tally()
+            runs = {shape: expected[seams.key(number, template, shape, 2)] for shape in seams.SHAPES}
+            seams.compare(seams.ran(folder, number, template, 2, own_rules=True), runs, own)
+            print(f"{template:13} {tally}  {own}", flush=True)
+            for difference in (tally.other_answers + tally.other_figures)[:5]:
+                print(f"      {difference}")
+            whole.add(tally)
+    print(f"{'all':13} {whole}")
+    return int(len(whole.other_answers) > (1 - seams.ENOUGH) * whole.answers or bool(whole.other_figures))
 
 
 def kshot_run(folder: Path, number: int, shapes: list[str], shots: int) -> Path:
@@ -138,7 +175,7 @@ def record(folder: Path) -> None:
     write_rows(folder, RECORDED_ROWS)
     shutil.copytree(HERE / "tasks", folder / "tasks", dirs_exist_ok=True)
     model = random_model(folder / "models" / "0")
-    in_lmeval("in_lmeval.py", folder)
+    in_lmeval("in_lmeval.py", folder, *SHOTS)
     found = json.loads((folder / "lmeval.json").read_text(encoding="utf-8"))
     for run in found.values():
         kept = ("doc_id", "arguments", "resps")
@@ -146,6 +183,18 @@ def record(folder: Path) -> None:
     facts = {"weights": weights_digest(model), "runs": found}
     (DATA / "lmeval_facts.json").write_text(json.dumps(facts, ensure_ascii=False) + "\n", encoding="utf-8")
     in_lmeval("in_lmeval_catalogue.py", DATA / "lmeval_catalogue.json", DATA / "lmeval_catalogue.json")
+    record_seams(folder / "seams")
+
+
+def record_seams(folder: Path) -> None:
+    """Write what lm-eval says of ``lmeval:`` tasks, as texts and as chats."""
+    weights = [weights_digest(model) for model in seams.build(folder, RECORDED_SEAM_ROWS, RECORDED_TOKENIZERS)]
+    in_lmeval("in_lmeval.py", folder, RECORDED_SEAM_SHOTS)
+    found = json.loads((folder / "lmeval.json").read_text(encoding="utf-8"))
+    for run in found.values():
+        run["samples"] = [{key: sample[key] for key in ("doc_id", "resps")} for sample in run["samples"]]
+    facts = {"weights": weights, "runs": found}
+    (DATA / "lmeval_seams.json").write_text(json.dumps(facts, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 POSITIONS = 512
 STEPS = 400
 FAMILIES = ("byte-level BPE", "unigram with metaspace and BOS", "byte-fallback BPE with BOS")
+LLAMA_3 = "byte-level BPE by Llama 3's pattern, with BOS"
+LLAMA_3_PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 SPECIAL = ["<unk>", "<s>", "</s>"]
 
 
 def family_tokenizer(family: str, texts: Sequence[str]) -> Any:
-    """Train a tokenizer: as GPT-2 has it, as Llama 2 or T5, as Gemma."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+    """Train a tokenizer: as GPT-2 has it, as Llama 2 or T5, as Gemma, as Llama 3."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     bos = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
@@ -37,6 +39,16 @@ def family_tokenizer(family: str, texts: Sequence[str]) -> Any:
             core.decoder = decoders.Metaspace(prepend_scheme="always")
             core.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=300, unk_token="<unk>", **quiet))
             core.post_processor = bos
+        case "byte-level BPE by Llama 3's pattern, with BOS":
+            core, bytes_only = (
+                Tokenizer(models.BPE()),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            )
+            split = pre_tokenizers.Split(Regex(LLAMA_3_PATTERN), "isolated")
+            core.pre_tokenizer, core.decoder = pre_tokenizers.Sequence([split, bytes_only]), decoders.ByteLevel()
+            alphabet = pre_tokenizers.ByteLevel.alphabet()
+            core.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=460, initial_alphabet=alphabet, **quiet))
+            core.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=True), bos])
         case "byte-fallback BPE with BOS":
             core = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
             core.normalizer = normalizers.Replace(" ", "▁")
@@ -99,13 +111,14 @@ def build_family(family: str, folder: Path, texts: Sequence[str]) -> Path:
     return folder
 
 
-def random_model(folder: Path) -> Path:
-    """Save a model of the first family with random weights, the same every time."""
+def random_model(folder: Path, tokenizer: Any = None) -> Path:
+    """Save a model with random weights, the same every time; its tokenizer is of the first family if none is given."""
     import torch
     import transformers
 
-    tokenizer = tokenizer_of(bos=False)
-    size = {"vocab_size": len(tokenizer), "bos_token_id": 0, "eos_token_id": 1}
+    tokenizer = tokenizer or tokenizer_of(bos=False)
+    ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    size = {"vocab_size": len(tokenizer), **ends}
     shape = {"n_embd": 48, "n_layer": 2, "n_head": 4, "n_positions": 2 * POSITIONS, "initializer_range": 0.2}
     with torch.random.fork_rng():
         torch.manual_seed(0)
