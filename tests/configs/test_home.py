@@ -101,6 +101,23 @@ OWN = """
         def load(path, **kwargs):
             return [{'question': ' '.join(kwargs), 'answer': '2', 'kind': 'sum'}]
 
+    class BaseDataset:
+        def __init__(self, reader_cfg={}, k=1, n=1, **kwargs):
+            self.abbr = kwargs.pop('abbr', 'dataset')
+            self.dataset = self.load(kwargs.pop('path'), **kwargs)
+
+    class SubsetsDataset(BaseDataset):
+        def __init__(self, subset, *, keys=(), **kwargs):
+            self.subset, self.keys = subset, keys
+            super().__init__(**kwargs)
+
+        def load(self, path, mode='Insertion', *args):
+            return [{'question': f'{self.subset} {self.keys} {mode}', 'answer': '2', 'kind': 'sum'}]
+
+    class FixedSubsetDataset(SubsetsDataset):
+        def __init__(self, **kwargs):
+            super().__init__(subset='sst2', **kwargs)
+
     class PathlessDataset:
         @staticmethod
         def load(mode='Insertion'):
@@ -391,13 +408,23 @@ KEYS = "mode='Completion', meta='m', infer_order='double', judge_cfg=dict(a=1), 
     [
         ("ModesDataset", "Completion m double {'a': 1}", "ModesDataset of OpenCompass does not take summarizer, guide"),
         ("EverythingDataset", "mode meta infer_order judge_cfg summarizer guide", ""),
+        (
+            "SubsetsDataset, subset='qqp', keys=['a']",
+            "qqp ['a'] Completion",
+            "does not take meta, infer_order, judge_cfg",
+        ),
+        (
+            "FixedSubsetDataset, keys='b'",
+            "sst2 b Completion",
+            "does not take meta, infer_order, judge_cfg, summarizer, guide",
+        ),
         ("PathlessDataset", "Completion", "does not take path, meta, infer_order, judge_cfg, summarizer, guide"),
     ],
 )
 def test_a_loader_gets_every_key_that_it_takes(project, capsys, loader, question, ignored):
     """As the frameworks call it: without what they take out themselves. Keys that it does not take are noted."""
     Path("data/sums").mkdir(parents=True)
-    body = CONFIG.replace("import OwnEvaluator", f"import {loader}, OwnEvaluator")
+    body = CONFIG.replace("import OwnEvaluator", f"import {loader.partition(',')[0]}, OwnEvaluator")
     Path("own.py").write_text(body.replace('path="rows.jsonl"', f'type={loader}, path="data/sums", {KEYS}'))
     command = ["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--out", "run", "--no-report"]
     assert main(command) == 0

@@ -76,6 +76,48 @@ def test_rows_are_those_of_the_home(case, tmp_path, monkeypatch):
 
 
 @each_case
+def test_a_key_that_a_loader_does_not_read_is_noted(case, tmp_path, monkeypatch):
+    case.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    entry = made(case, guide=True, n=1, local_mode=True, judge_infer_cfg={})
+    splits_of(entry)
+    kind = case.loader.rpartition(".")[2]
+    assert list(entry.notes) == [f"{kind} of kshot does not take guide: no effect on the rows"]
+
+
+@pytest.mark.parametrize(
+    ("loader", "key", "value"),
+    [("AGIEvalDataset_v2", "setting_name", "few-shot"), ("MedXpertQADataset", "prompt_mode", "few-shot")],
+)
+def test_a_setting_for_which_the_framework_has_no_rows(loader, key, value, tmp_path, monkeypatch):
+    case = next(case for case in CASES if case.loader == loader)
+    case.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=f"its {key} is '{value}'"):
+        splits_of(made(case, **{key: value}))
+
+
+@pytest.mark.parametrize(
+    ("body", "ignored"),
+    [
+        ({"type": "HFDataset", "path": "rows", "data_dir": "x"}, "HFDataset of kshot does not take data_dir"),
+        ({"path": "rows/test.jsonl", "guide": True}, "kshot does not take guide"),
+        (
+            {"type": "HFDataset", "path": "json", "data_files": "rows/test.jsonl", "split": "train", "field": "data"},
+            "HFDataset of kshot does not take field",
+        ),
+    ],
+)
+def test_a_key_without_effect_on_rows_that_no_loader_changes(body, ignored, tmp_path, monkeypatch):
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "test.jsonl").write_text('{"question": "1+1"}\n')
+    monkeypatch.chdir(tmp_path)
+    entry = DatasetEntry({"reader_cfg": {"input_columns": ["question"], "output_column": None}, **body}, strict=False)
+    splits_of(entry)
+    assert list(entry.notes) == [f"{ignored}: no effect on the rows"]
+
+
+@each_case
 def test_the_home_s_folder_elsewhere(case, tmp_path):
     case.write(tmp_path / "disk")
     path = local_path(case.options.get("data_files") or case.options["path"])

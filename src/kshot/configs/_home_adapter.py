@@ -52,6 +52,8 @@ _STEMS: dict[str, tuple[str, ...]] = {
 }
 """How the homes' own names of these registries begin."""
 _FAULT_LETTERS = 300
+_BASES_OWN = ("reader_cfg", "abbr", "n", "k")
+"""Options that the base class of the homes' loaders takes out before it calls ``load`` with all others."""
 
 
 def stand_ins() -> dict[str, Callable[[], types.ModuleType]]:
@@ -195,17 +197,17 @@ class _Home:
     def load(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
         """Load rows and keep them; return the size of each split, and the options that the loader does not take."""
         loader = self.named("loader", name)
-        if isinstance(loader, type):  # ``load`` may be a method of an object that its base class has set up
-            made: Any = object.__new__(loader)
-            made.logger, made.abbr = Logger.get_instance("home"), name.rpartition(".")[2]
-            loader = made
-        taken = _accepted(loader.load, options)
+        given = {key: value for key, value in options.items() if key not in _BASES_OWN}
+        reached = given
+        if isinstance(loader, type):
+            loader, reached = _made_loader(loader, options)
+        taken = _accepted(loader.load, reached)
         loaded = loader.load(**copy.deepcopy(taken))
         if not isinstance(loaded, dict):
             loaded = {"": loaded}
         self._loaded = {str(split): rows for split, rows in loaded.items()}
         sizes = {split: len(rows) for split, rows in self._loaded.items()}
-        return {"sizes": sizes, "not_taken": [option for option in options if option not in taken]}
+        return {"sizes": sizes, "not_taken": [key for key in given if key in reached and key not in taken]}
 
     def rows(self, split: str, start: int, stop: int) -> list[Any]:
         """Return some of the rows that were loaded."""
@@ -251,6 +253,40 @@ def _cleaned(function: Callable[..., Any], text: Any, options: dict[str, Any]) -
         raise
     except Exception as error:  # noqa: BLE001 - told for this text alone
         return {"error": f"{type(error).__name__}: {error}"[:_FAULT_LETTERS]}
+
+
+class _LoadReachedError(BaseException):
+    """Ends the ``__init__`` of a loader where it calls ``load``; ``options`` are what it gives it."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+
+def _made_loader(kind: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Make a loader, and return it with the options for its ``load``.
+
+    In the homes, ``__init__`` keeps some options (``AdvDataset`` its subset), and that of the base class calls ``load``
+    with the others. An ``__init__`` that takes no options is not called.
+    """
+    made: Any = object.__new__(kind)
+    made.logger, made.abbr = Logger.get_instance("home"), kind.__name__
+    given = {key: value for key, value in options.items() if key not in _BASES_OWN}
+    own = {} if kind.__init__ is object.__init__ else _accepted(made.__init__, options)
+    if not own:
+        return made, given
+
+    named = inspect.signature(made.load)
+
+    def load(*places: Any, **rest: Any) -> None:
+        raise _LoadReachedError({**named.bind_partial(*places).arguments, **rest})
+
+    made.load = load  # in place of its own, for as long as ``__init__`` runs
+    try:
+        made.__init__(**copy.deepcopy(own))
+    except _LoadReachedError as reached:
+        given = {**{key: value for key, value in given.items() if key not in own}, **reached.options}
+    del made.load
+    return made, given
 
 
 class _Dataset:

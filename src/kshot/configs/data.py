@@ -74,6 +74,7 @@ def splits_of(
     finder = RowsFinder(entry, partial(check_place, entry))
     listed = _listed_files(entry)
     if listed is not None:
+        finder.note_ignored(("data_files", "split"))
         return finder.fitted(listed)
     if has_foreign_loader(entry):
         return foreign_rows(entry)
@@ -167,7 +168,7 @@ def _hub(entry: DatasetEntry, *, online: bool) -> Splits:
     finder = RowsFinder(entry, partial(check_place, entry))
     if loader is not None and loader.hub:
         try:
-            return loader.rows(finder.place(Path(str(entry.get("path"))), hub))
+            return finder.load(loader, Path(str(entry.get("path"))), hub)
         except KshotError as exc:
             exc.where, exc.hint = entry.place, _hint(entry)
             raise
@@ -182,6 +183,7 @@ def _hub(entry: DatasetEntry, *, online: bool) -> Splits:
             if needed:
                 exc.where, exc.hint = entry.place, _hint(entry)
                 raise
+    finder.note_ignored()
     return finder.fitted(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kshot import retrievers
@@ -19,6 +19,10 @@ from kshot.configs.values import repeats
 from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import ExampleRetriever
 from kshot.retrievers.base import Retriever
+
+_TAKEN_OUT = ("type", "abbr", "reader_cfg", "infer_cfg", "eval_cfg", "n", "k")  # by the frameworks themselves
+_NOT_FOR_LOADERS = frozenset((*_TAKEN_OUT, "judge_infer_cfg", "local_mode", "trust_remote_code"))
+"""Keys that are for others than the loader, or that do not change which rows there are."""
 
 
 class DatasetEntry:
@@ -74,10 +78,10 @@ class DatasetEntry:
         """Show what it is called."""
         return f"<config entry {self.abbr}>"
 
-    def note_ignored(self, keys: Sequence[str], loader: str) -> None:
-        """Note keys that its loader does not take."""
-        if keys:
-            self.notes[f"{loader} does not take {', '.join(keys)}: no effect on the rows"] = None
+    def note_ignored(self, keys: Iterable[str], loader: str) -> None:
+        """Note keys that its loader does not take, but for those that are for others."""
+        if ignored := [key for key in keys if key not in _NOT_FOR_LOADERS]:
+            self.notes[f"{loader} does not take {', '.join(ignored)}: no effect on the rows"] = None
 
     @property
     def abbr(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kshot.configs.loaders.knowledge import listed_rows
@@ -42,6 +43,17 @@ def _copy(
         return split_rows(alone) if alone else place.splits(_SPLITS, split_rows)
 
     return Loader(read, change, is_raw, hub)
+
+
+def _zero_shot(loader: Loader) -> Loader:
+    """Return the loader for entries whose ``prompt_mode`` is the only one that the framework has rows for."""
+
+    def read(place: DataPlace) -> Splits:
+        if (mode := place.text("prompt_mode", "zero-shot")) != "zero-shot":
+            raise DataError(f"its prompt_mode is {mode!r:.60}", where=place.where, hint="It can only be 'zero-shot'.")
+        return loader.read(place)
+
+    return replace(loader, read=read)
 
 
 def _without(row: Row, *names: str) -> dict[str, Any]:
@@ -202,14 +214,16 @@ LOADERS = {
         "R-Bench/R-Bench", _rbench_row, subset=lambda place: f"rbench-t_{place.text('subset', 'en')}", alone="test"
     ),
     "MedQADataset": _copy("medqa", _medqa_row, alone="train"),
-    "MedXpertQADataset": _copy(
-        "TsinghuaC3I/MedXpertQA",
-        _medxpert_row,
-        subset=lambda _: "Text",
-        alone="test",
-        is_raw=lambda row: "end" not in row,
+    "MedXpertQADataset": _zero_shot(
+        _copy(
+            "TsinghuaC3I/MedXpertQA",
+            _medxpert_row,
+            subset=lambda _: "Text",
+            alone="test",
+            is_raw=lambda row: "end" not in row,
+        )
     ),
-    "Earth_Silver_MCQDataset": _copy("ai-earth/Earth-Silver", alone="multiple_choice"),
+    "Earth_Silver_MCQDataset": _zero_shot(_copy("ai-earth/Earth-Silver", alone="multiple_choice")),
     "PhyBenchDataset": Loader(_physics, _physics_row),
     "MatbenchDataset": Loader(_materials),
     "MastermathDatasetv1": Loader(_exam_sheet),

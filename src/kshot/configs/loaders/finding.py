@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loaders.places import RowsNotAllowed, local_path
 from kshot.configs.loaders.reading import ROW_FAULTS, DataPlace, Loader, MissingFileError, changed
 from kshot.configs.loaders.table import loader_of
+from kshot.configs.names import short
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError, KshotError
 from kshot.core.records import Row
@@ -36,6 +38,23 @@ def split_names(entry: DatasetEntry) -> dict[str, bool]:
     return {str(reader.get("train_split") or "train"): False, str(reader.get("test_split") or "test"): True}
 
 
+class _LookedAt(Mapping[str, Any]):
+    """Options that know which of them were looked at."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options, self.seen = options, set[str]()
+
+    def __getitem__(self, key: str) -> Any:
+        self.seen.add(key)
+        return self._options[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+
 @dataclass(frozen=True)
 class RowsFinder:
     """Reads the rows of an entry at one place. ``given``: the user names the place, so its rows may be final.
@@ -60,6 +79,20 @@ class RowsFinder:
         options = {**self.entry.body, **named}
         return DataPlace(root, options, split_names(self.entry), self.entry.place, self.check, framework, hub)
 
+    def load(self, loader: Loader, root: Path, hub: str = "") -> Splits:
+        """Return the rows that a loader reads, and note the keys of the entry at which it did not look."""
+        place = self.place(root, hub)
+        options = _LookedAt(place.options)
+        rows = loader.rows(replace(place, options=options))
+        self.note_ignored(options.seen)
+        return rows
+
+    def note_ignored(self, taken: Container[str] = ()) -> None:
+        """Note the keys of the entry that are not among those that were taken to find its rows."""
+        ignored = (key for key in self.entry.body if key not in taken and key not in ("path", "name"))
+        kind = self.entry.get("type")
+        self.entry.note_ignored(ignored, f"{short(kind)} of kshot" if kind else "kshot")
+
     # ---- a file or a folder ----
 
     def read(self, root: Path) -> Splits:
@@ -67,13 +100,16 @@ class RowsFinder:
         self.check(root)
         loader = self.loader
         if loader is None:
-            return self._plain(root)
+            rows = self._plain(root)
+            if not self.given:
+                self.note_ignored()
+            return rows
         if self.given and loader.change is not None:
             final = self._final_rows(root)
             if final is not None:
                 return final
         try:
-            return loader.rows(self.place(root))
+            return self.load(loader, root)
         except RowsNotAllowed:
             raise
         except DataError as exc:

@@ -14,8 +14,8 @@ from kshot.configs.rows import Splits
 from kshot.configs.scope import located
 from kshot.core.errors import DataError, KshotError
 
-_FRAMEWORKS_OWN = frozenset(("type", "abbr", "reader_cfg", "infer_cfg", "eval_cfg", "n", "k"))
-"""Keys of an entry that the frameworks take out of it before they call the loader with all others."""
+_NOT_THE_LOADERS = ("type", "infer_cfg", "eval_cfg")
+"""Keys of an entry that the frameworks take out of it before they make the loader with all others."""
 
 
 def has_foreign_loader(entry: DatasetEntry) -> bool:
@@ -29,7 +29,7 @@ def foreign_rows(entry: DatasetEntry, place: Path | None = None) -> Splits:
     """Return the rows that the home's loader gives; ``place`` replaces the path that the config names."""
     name = entry.scope.name(entry["type"])
     home = entry.scope.homes[name.framework]
-    options = {key: value for key, value in entry.body.items() if key not in _FRAMEWORKS_OWN}
+    options = {key: value for key, value in entry.body.items() if key not in _NOT_THE_LOADERS}
     found = place if place is not None else _named_place(entry)
     if found is not None:
         options["path"] = str(found.resolve())
