@@ -167,6 +167,12 @@ LIBRARIES = {
         from concurrent.futures import ProcessPoolExecutor
         with ProcessPoolExecutor(2) as pool, multiprocessing.Pool(2) as others:
             assert list(pool.map(abs, [-1])) == others.map(abs, [-1]) == [1]
+        with multiprocessing.Lock(), multiprocessing.get_context("spawn").RLock():
+            multiprocessing.Event().set()
+    """,
+    "tqdm": """
+        from tqdm.contrib.concurrent import process_map
+        assert process_map(abs, [-1, 2], disable=True) == [1, 2]
     """,
     "subprocess": """
         import subprocess

@@ -1,15 +1,25 @@
 """Every system call is allowed on purpose or refused: the filter is run in an interpreter, and by the kernel."""
 
+import ast
 import ctypes
 import errno
+import mmap
 import os
+import platform
 import struct
 import sys
+import textwrap
 
 import pytest
 
+from kshot.configs import load
+from kshot.lmeval.functions import Functions
+from kshot.sandbox import program
 from kshot.sandbox._seccomp import filter_program, install
 from kshot.sandbox._system_calls import of_machine
+from kshot.sandbox.guest import Guest
+from tests.configs.homes import evaluator_home
+from tests.lmeval.tasks import ref
 
 # The kernel's calls, in the order of their numbers. A plain name is allowed, - refused, ? depends on arguments, ~ gives
 # ENOSYS, ! ENOTSUP; = is allowed where the file system is frozen, @ where there is a network. A lone - is no call.
@@ -250,6 +260,20 @@ def test_the_kernel_refuses_what_the_interpreter_refuses():
     assert filtered(tried) == repr(expected)
 
 
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="a matter of x86-64 alone")
+def test_the_kernel_refuses_every_call_of_32_bits():
+    """``int 0x80`` makes calls of i386 in a process of 64 bits, with numbers of its own: 20 asks for the process."""
+    memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    memory.write(b"\x53\x31\xdb\x31\xc9\x31\xd2\x89\xf8\xcd\x80\x5b\xc3")  # push rbx; arguments 0; eax = number; int
+    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+    child = os.fork()
+    if not child:
+        os._exit(call(20) != os.getpid())
+    if os.waitpid(child, 0)[1]:
+        pytest.skip("this kernel has no calls of 32 bits")
+    assert filtered(lambda: {call(number) for number in range(BEYOND)}) == repr({-errno.EPERM})
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has the filter")
 def test_a_pipe_cannot_be_made_to_send_signals():
     """``F_SETOWN``, ``F_SETSIG`` and ``O_ASYNC`` would have the kernel send any signal to any process of the user."""
@@ -263,3 +287,67 @@ def test_a_pipe_cannot_be_made_to_send_signals():
         return [(call(reader, *command), ctypes.get_errno()) for command in commands]
 
     assert filtered(tried) == repr([(-1, errno.EPERM)] * 4)
+
+
+def number_of(name):
+    return [known for _, known in table(os.uname().machine)].index(name)
+
+
+def probe():
+    """Return code that makes calls which no confined code may make; ``errors`` is what the kernel says of each."""
+    fcntl, own = number_of("fcntl"), [*((8, 1), (10, 9), (4, 0x2000), (1026, 1))]  # as above
+    others = {"ioctl": (0, 0x5412, 0), "prctl": (1, 0), "socket": (1, 1, 0), "prlimit64": (1, 7, 0, 0), "kill": (1, 0)}
+    others |= dict.fromkeys(("sched_setattr", "execve", "io_uring_setup", "bpf", "mknodat", "unshare"), (0,) * 3)
+    calls = [(fcntl, "r", *command) for command in own] + [(number_of(name), *given) for name, given in others.items()]
+    return (
+        "import ctypes, os\nlibc, (r, w), errors = ctypes.CDLL(None, use_errno=True), os.pipe(), []\n"
+        f"for call in {calls!r}:\n"
+        "    if libc.syscall(*(ctypes.c_long(r if each == 'r' else each) for each in call)) == -1:\n"
+        "        errors.append(ctypes.get_errno())\n"
+    ), [errno.EPERM] * len(calls)
+
+
+def of_program(code, folder):
+    return program.value_of(code, "errors", 60.0, layers=LEAST)
+
+
+def of_tests(code, folder):
+    outcome = program.run("", f"{code}assert not errors, errors", 60.0, layers=LEAST)
+    return ast.literal_eval(outcome.reason.removeprefix("AssertionError: "))
+
+
+def of_config(code, folder):
+    path = folder / "config.py"
+    path.write_text(f"{code}del libc\n")
+    return load(path, layers=LEAST).variables["errors"]
+
+
+def of_home(code, folder):
+    home = evaluator_home(folder, f"{code}return {{'accuracy': float(len(errors)), 'errors': str(errors)}}")
+    guest = Guest("a home", {"opencompass": home / "opencompass"}, "kshot.configs._home_adapter", layers=LEAST)
+    try:
+        given = {"predictions": [""], "references": [""], "rows": [{}]}
+        return ast.literal_eval(
+            guest.ask("evaluate", name="opencompass.datasets.OwnEvaluator", options={}, **given)["errors"]
+        )
+    finally:
+        guest.close()
+
+
+def of_task_file(code, folder):
+    (folder / "utils.py").write_text(f"def probe(_):\n{textwrap.indent(code, '    ')}    return errors\n")
+    functions = Functions(folder)
+    try:
+        return functions.each(ref(folder, "probe"), [("",)])[0]
+    finally:
+        functions.close()
+
+
+LEAST = ("landlock", "seccomp")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has the filter")
+@pytest.mark.parametrize("confined", [of_program, of_tests, of_config, of_home, of_task_file])
+def test_the_filter_is_the_same_for_all_code_of_strangers(confined, tmp_path):
+    code, refused = probe()
+    assert confined(code, tmp_path) == refused

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import queue
+import threading
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -137,9 +138,11 @@ class LocalManager:
 
 
 class _Context:
-    """What ``multiprocessing.get_context`` returns."""
+    """What ``multiprocessing.get_context`` returns; the locks of threads do where there are no other processes."""
 
     Process, Pool, Manager, Queue, SimpleQueue = SerialProcess, SerialPool, LocalManager, queue.Queue, queue.SimpleQueue
+    Lock, RLock, Event, Condition = threading.Lock, threading.RLock, threading.Event, threading.Condition
+    Semaphore, BoundedSemaphore, Barrier = threading.Semaphore, threading.BoundedSemaphore, threading.Barrier
     cpu_count = staticmethod(lambda: 1)
 
 
@@ -151,11 +154,6 @@ def install() -> None:
     for module in (concurrent.futures, concurrent.futures.process):
         vars(module)["ProcessPoolExecutor"] = SerialExecutor
     vars(multiprocessing.pool)["Pool"] = SerialPool
-    vars(multiprocessing).update(
-        Pool=SerialPool,
-        Process=SerialProcess,
-        Manager=LocalManager,
-        Queue=queue.Queue,
-        SimpleQueue=queue.SimpleQueue,
-        get_context=lambda *_: _Context(),
-    )
+    context = _Context()
+    given = {name: getattr(context, name) for name in vars(_Context) if name[0].isupper()}
+    vars(multiprocessing).update(given, get_context=lambda *_: context)
