@@ -200,6 +200,9 @@ class EvaluateOptions(TypedDict, total=False):
     only: str | list[str] | tuple[str, ...] | None
     """Run only the entries of a config that have this abbr, or match this pattern."""
 
+    keep_thoughts: bool | None
+    """Leave what a model thinks in its replies, as OpenCompass and AISBench do: clean-ups and evaluators see it."""
+
     config_root: str | PathLike[str] | None
     """Older name of --home: the folder in which a config may read and import files."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kshot import GenerationDataset, MultipleChoiceDataset
+from kshot import GenerationDataset, MultipleChoiceDataset, score
 from kshot.api import evaluate
 from kshot.backends import open_model
 from kshot.backends.adapters import as_model
@@ -479,3 +479,106 @@ def test_samples_are_found_by_position():
     third = replace(task.samples[2], id="named otherwise")
     (request, _) = next(task.ask(third))
     assert request.prompt.text == "The capital of Italy is"
+
+
+# ---- thoughts in replies ----
+
+THOUGHTFUL = {
+    "first_capital_postprocess": ("<think>Well, A.</think>\nC", "C", "W"),
+    "last_capital_postprocess": ("<think>A? B?", "", "B"),
+    "gsm8k_postprocess": ("Question: three?\n</think>\n\nIt is 7.", "7", "NULL"),
+    "extract_non_reasoning_content": ("<think>\nA?\n</think>\n\nC", "C", "C"),
+}
+"""By clean-up: a reply, and what OpenCompass 0.5.4 makes of it without its thoughts and with them."""
+
+
+@pytest.mark.parametrize("name", THOUGHTFUL)
+def test_thoughts_are_kept_for_clean_ups_if_that_is_wanted(name, tmp_path):
+    reply, without, whole = THOUGHTFUL[name]
+    made = entry(
+        gen_entry(
+            eval_cfg={"evaluator": {"type": "AccEvaluator"}, "pred_postprocessor": {"type": name}},
+            type="opencompass.datasets.CustomDataset",
+        )
+    )
+    rows = {"test": ROWS[:1]}
+    for keeps, answer in ((False, without), (True, whole)):
+        folder = tmp_path / str(keeps)
+        source = task_of(made, rows, Settings(keep_thoughts=keeps))
+        row = evaluate(Speaker(lambda _: reply), source, out=folder).samples[0]
+        assert row["answer"] == answer
+        assert (row["response"] == reply, "reasoning" in row) == (keeps, not keeps)
+        again = evaluate(f"replay:{folder / 'journal.jsonl'}", source).samples[0]
+        assert (again["answer"], again["response"]) == (answer, row["response"])
+
+
+def test_a_run_with_thoughts_is_scored_again_with_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    body = gen_entry(
+        eval_cfg={"evaluator": {"type": "AccEvaluator"}, "pred_postprocessor": {"type": "first_capital_postprocess"}},
+        path="cities",
+    )
+    Path("config.py").write_text(f"datasets = [{body!r}]\n", encoding="utf-8")
+    Path("rows.jsonl").write_text(json.dumps({"country": "Peru", "city": "L"}) + "\n", encoding="utf-8")
+    options = {"data": "cities=rows.jsonl"}
+
+    def says(_):
+        return "<think>Berlin? No.</think>Lima"
+
+    assert evaluate(says, "config.py", out="without", **options).results[0]["value"] == 100
+    first = evaluate(says, "config.py", out="with", keep_thoughts=True, **options)
+    again = score("with")
+    assert first.results[0]["value"] == again.results[0]["value"] == 0
+    assert again.samples == first.samples
+    for result in (first, again):
+        assert [note for note in result.notes if "--keep-thoughts" in note]
+    assert score("without").results[0]["value"] == 100
+    # The answers are in the journal of the run without: the other figure needs no model.
+    asked_again = evaluate("replay:without/journal.jsonl", "config.py", keep_thoughts=True, **options)
+    assert asked_again.results[0]["value"] == 0
+
+
+def test_thoughts_that_a_server_returns_apart_stand_first_as_the_frameworks_join_them():
+    made = entry(gen_entry(eval_cfg={"evaluator": {"type": "AccEvaluator"}}))
+    thoughtful = [("C", "A? C?", "A? C?</think>C"), ("", "A?", "A?"), ("C", "", "C")]
+    for text, thoughts, whole in thoughtful:
+
+        def say(_, reply=Generated(text, reasoning=thoughts)):  # noqa: B008 - a value
+            return reply
+
+        task = task_of(made, {"test": ROWS[:1]}, Settings(keep_thoughts=True))
+        assert evaluate(say, task).samples[0]["answer"] == whole
+
+
+def test_the_next_turn_of_a_conversation_sees_kept_thoughts():
+    body = gen_entry(
+        reader_cfg={"input_columns": ["dialogue"], "output_column": "city"},
+        infer_cfg={
+            "prompt_template": {"type": "PromptTemplate", "template": "{dialogue}"},
+            "retriever": {"type": "ZeroRetriever"},
+            "inferencer": {"type": "ChatInferencer", "infer_mode": "every", "max_out_len": 6},
+        },
+    )
+    said = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "x"}]
+    rows = [{"dialogue": [*said, {"role": "user", "content": "two"}, said[1]], "city": "x"}]
+    for keeps in (False, True):
+        prompts = []
+
+        def say(prompt, prompts=prompts):
+            prompts.append(prompt)
+            return "<think>hm</think>1"
+
+        task = task_of(entry(body), {"test": rows}, Settings(keep_thoughts=keeps, model_type="chat"))
+        evaluate(say, task)
+        assert ("hm" in prompts[-1]) == keeps
+
+
+def test_options_are_measured_without_thoughts():
+    made = gen_entry(reader_cfg={"input_columns": ["country"], "output_column": "n"})
+    labels = {str(i): f"{{country}}: {city}" for i, (_, city) in enumerate(CAPITALS)}
+    made["infer_cfg"] = {
+        "prompt_template": {"type": "PromptTemplate", "template": labels},
+        "retriever": {"type": "ZeroRetriever"},
+        "inferencer": {"type": "PPLInferencer"},
+    }
+    assert not task_of(entry(made), {"test": ROWS}, Settings(keep_thoughts=True)).keep_thoughts

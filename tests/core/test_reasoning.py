@@ -1,12 +1,15 @@
 """Thoughts between think tags are no part of the answer, whatever model wrote them."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kshot
-from kshot.core.reasoning import opens_thoughts, split_thoughts, without_thoughts
+from kshot.core.reasoning import ending_early, opens_thoughts, split_thoughts, without_thoughts
 from kshot.core.records import Generated
+from kshot.core.serialization import response_from_json, response_to_json
 from tests.datasets.fakes import Fake, choice, generation, says
 from tests.journals import without_checksums
 
@@ -65,6 +68,29 @@ def test_splitting_twice_changes_nothing_more_and_no_tag_is_left(parts, opened):
 def test_reasoning_that_came_apart_is_kept():
     found = without_thoughts(Generated("<think>two</think>B", "length", reasoning="one"))
     assert found == Generated("B", "length", reasoning="one\ntwo")
+
+
+@given(pieces, st.booleans(), st.sampled_from(["", "A?"]))
+def test_the_whole_reply_is_stored_beside_its_parts(parts, opened, apart):
+    text = "".join(parts)
+    found = without_thoughts(Generated(text, reasoning=apart), opened=opened)
+    body = response_to_json(found)
+    again = response_from_json(body)
+    assert (again, again.whole) == (found, found.whole)
+    if found.text != text:
+        assert found.whole == "</think>".join(filter(None, (apart, text)))
+
+
+def test_what_is_stored_of_a_whole_reply_does_not_repeat_its_thoughts():
+    thoughts = "A? " * 1000
+    found = without_thoughts(Generated(f"<think>\n{thoughts}\n</think>\n\nB"))
+    assert len(json.dumps(response_to_json(found))) < len(thoughts) + 200
+    assert response_to_json(found)["whole"] == ["<think>\n", " \n</think>\n\n"]
+
+
+def test_a_whole_reply_ends_where_its_answer_is_made_to_end():
+    found = ending_early(without_thoughts(Generated("<think>a\nb</think>B\nand more")), "B")
+    assert (found.text, found.whole) == ("B", "<think>a\nb</think>B")
 
 
 # ---- for every model ----

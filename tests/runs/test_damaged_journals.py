@@ -314,6 +314,9 @@ def test_impossible_counts_are_damage(tmp_path, place, value):
             {"text": ["x"]},
             {"text": "x", "stop_reason": 3},
             {"text": "x", "reasoning": {}},
+            {"text": "x", "whole": {}},
+            {"text": "x", "whole": ["<think>"]},
+            {"text": "x", "whole": ["<think>", 3]},
         ),
         *(
             {"scored": 3},

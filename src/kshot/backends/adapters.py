@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -21,9 +20,8 @@ from kshot.core.protocols import (
     RequestQueue,
     SearchEngine,
 )
-from kshot.core.reasoning import opens_thoughts, without_thoughts
+from kshot.core.reasoning import ending_early, opens_thoughts, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Prompt, Request, Response
-from kshot.core.token_logprobs import tokens_of
 
 _MODEL_MEMBERS = ("name", "fingerprint", "answers", "serve")
 _SEARCH_ENGINE_MEMBERS = ("name", "fingerprint", "over")
@@ -126,10 +124,7 @@ def _cut(reply: Generated, request: Generate) -> Generated:
     """Return a reply without its thoughts, and without what comes from the first stop text on."""
     reply = without_thoughts(reply, opened=opens_thoughts(request.prompt.text))
     ends = [at for stop in request.stop if (at := reply.text.find(stop)) >= 0]
-    if not ends:
-        return reply
-    text, tokens = reply.text[: min(ends)], reply.token_logprobs
-    return replace(reply, text=text, token_logprobs=tokens and tokens_of(tuple(tokens), text))
+    return ending_early(reply, reply.text[: min(ends)]) if ends else reply
 
 
 class _Wrapper:

@@ -34,6 +34,11 @@ class ConfigSettings(
         metavar="PATTERN",
         repeat=True,
     )
+    keep_thoughts: bool = option(
+        False,  # noqa: FBT003 - the default of the option
+        "leave what a model thinks in its replies, as OpenCompass and AISBench do: clean-ups and evaluators see it",
+        kind=bool,
+    )
     config_root: str | None = option(
         None, "older name of --home: the folder in which a config may read and import files", metavar="DIR"
     )

@@ -46,6 +46,7 @@ from kshot.methods.vote import sampled_anew
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import check_programs, programs_needed
 
+_THOUGHTS_KEPT = "--keep-thoughts: clean-ups and evaluators see what the model thinks too, and so do its later turns"
 _HOME_ROLES = {"user": "HUMAN", "assistant": "BOT", "system": "SYSTEM"}
 
 
@@ -91,16 +92,18 @@ class ConfigTask:
             self.entry = self.entry.with_body(eval_cfg={})
         samples = self.samples()
         self._show_rows(metrics, samples)
+        keeps = self.settings.keep_thoughts and self.entry.mode not in (*losses.MODES, "clp")
         return Task(
             self.entry.abbr,
             samples,
             self._template,
             sampled_anew(self._method(metrics), self._run * self.times),
             metrics,
-            notes=tuple(self.notes),
+            notes=(*self.notes, *([_THOUGHTS_KEPT] if keeps else [])),
             facts={"retriever": self._retriever.facts, "mode": "strict" if self.entry.strict else "compat"}
             | self._code_facts(),
             labels=self._code_labels(),
+            keep_thoughts=keeps,
         )
 
     def check_scoring(self, *, rows: bool) -> tuple[Scorer, ...]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kshot.core.records import Generated
+from kshot.core.records import Generated, Request, RequestGenerator, Response
+from kshot.core.resuming import of_evaluated, translated
 from kshot.core.token_logprobs import tokens_of
 
 _FORMS = r"<{0}(?:seed:)?think(?:ing)?>|(?-i:\[{0}THINK\])|◁{0}think▷"
@@ -71,4 +72,27 @@ def without_thoughts(reply: Generated, *, opened: bool = False) -> Generated:
         return reply
     tokens = None if reply.token_logprobs is None else tokens_of(reply.token_logprobs, text, last=True)
     reasoning = "\n".join(filter(None, (reply.reasoning, thoughts)))
-    return replace(reply, text=text, reasoning=reasoning, token_logprobs=tokens)
+    return replace(reply, text=text, reasoning=reasoning, token_logprobs=tokens, whole=whole_text(reply))
+
+
+def ending_early(reply: Generated, text: str) -> Generated:
+    """Return a reply that ends with a text with which its own text begins."""
+    tokens = reply.token_logprobs and tokens_of(tuple(reply.token_logprobs), text)
+    return replace(reply, text=text, token_logprobs=tokens, whole=reply.whole.removesuffix(reply.text[len(text) :]))
+
+
+def whole_text(reply: Generated) -> str:
+    """Return what a model wrote, thoughts included; those that came apart stand first, as OpenCompass joins them."""
+    return reply.whole or "</think>".join(filter(None, (reply.reasoning, reply.text)))
+
+
+def as_kept(request: Request, response: Response) -> Response:
+    """Return a response; a reply of the evaluated model has its thoughts in its text."""
+    if not isinstance(response, Generated) or not of_evaluated(request) or not (response.whole or response.reasoning):
+        return response
+    return replace(response, text=whole_text(response), reasoning="", whole="")
+
+
+def keeping_thoughts(method: RequestGenerator) -> RequestGenerator:
+    """Drive a method; the replies of the evaluated model come to it with their thoughts."""
+    return translated(method, response=as_kept)

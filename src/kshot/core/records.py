@@ -288,7 +288,8 @@ class Generated:
 
     Stop reasons: ``stop`` (it came to its end), ``length`` (it has all tokens that were asked for), ``window`` (the
     context window was full before that). ``cut_tokens``: so many were cut from the left of a prompt that was too long.
-    ``token_logprobs``: those of ``text``, if they were asked for and the model gives them.
+    ``token_logprobs``: those of ``text``, if they were asked for and the model gives them. ``whole``: the reply as the
+    model wrote it, where reasoning was taken out of its text.
     """
 
     text: str
@@ -297,6 +298,7 @@ class Generated:
     reasoning: str = ""
     cut_tokens: int = 0
     token_logprobs: TokenLogprobs | None = None
+    whole: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

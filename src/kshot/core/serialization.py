@@ -97,9 +97,9 @@ def key(fingerprint: str, asked: str) -> str:
 def response_to_json(response: Response) -> dict[str, Any]:
     """Return a response as one JSON object; ``response_from_json`` is the inverse."""
     match response:
-        case Generated(text, stop_reason, usage, reasoning, cut_tokens, token_logprobs):
+        case Generated(text, stop_reason, usage, reasoning, cut_tokens, token_logprobs, whole):
             body: dict[str, Any] = {"text": text, "stop_reason": stop_reason}
-            more = {"reasoning": reasoning, "cut_tokens": cut_tokens}
+            more = {"reasoning": reasoning, "cut_tokens": cut_tokens, "whole": _around(reasoning, text, whole)}
             told: dict[str, Any] = {} if token_logprobs is None else {"token_logprobs": token_list(token_logprobs)}
             return body | _usage_to_json(usage) | {name: value for name, value in more.items() if value} | told
         case Scored(likelihoods, usage, cut_tokens):
@@ -115,6 +115,21 @@ def response_to_json(response: Response) -> dict[str, Any]:
             return {"hits": [[hit.id, hit.score, hit.text] for hit in hits]}
         case Failed(kind, message, retryable):
             return {"failed": kind, "message": message, "retryable": retryable}
+
+
+def _around(reasoning: str, text: str, whole: str) -> str | list[str]:
+    """Return a whole reply without its parts: what stands before the reasoning and after it, if that is the rest."""
+    if not reasoning or reasoning not in whole:
+        return whole
+    before, _, after = whole.partition(reasoning)
+    after = after.removesuffix(text)
+    return [before, after] if whole == before + reasoning + after + text else whole
+
+
+def _whole(body: Mapping[str, Any], reasoning: str, text: str) -> str:
+    given = body.get("whole", "")
+    before, after = _all(given, _is_text, of=2) if _is_list(given) else (_only(given, _is_text), "")
+    return f"{before}{reasoning}{after}{text}" if _is_list(given) else before
 
 
 def token_list(tokens: TokenLogprobs) -> list[list[Any]]:
@@ -134,7 +149,7 @@ def response_from_json(body: Mapping[str, Any]) -> Response:
         reason = body.get("stop_reason", body.get("finish", "stop"))  # journals of 0.1 say "finish"
         texts = _all([body["text"], reason, body.get("reasoning", "")], _is_text)
         tokens = token_logprobs_from_json(body.get("token_logprobs"))
-        return Generated(texts[0], texts[1], usage, texts[2], cut_tokens, tokens)
+        return Generated(texts[0], texts[1], usage, texts[2], cut_tokens, tokens, _whole(body, texts[2], texts[0]))
     if "scored" in body:
         found = [_likelihood(*each) for each in _all(body["scored"], _is_list)]
         if "token_logprobs" in body:

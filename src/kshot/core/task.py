@@ -43,6 +43,7 @@ class Task(Generic[P]):
     ``metric_labels`` columns of the results of one metric. For a sample and its row of ``samples.jsonl``, ``export``
     returns a file of the run folder and a line for that file. For a sample and its answer, ``explain`` returns more
     that its row says. ``corpus`` is what a search engine searches. ``kind`` says how the results are shown.
+    ``keep_thoughts``: what a model thinks stays in its replies.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Task(Generic[P]):
     explain: Callable[[Sample, Any], Mapping[str, Any]] | None = None
     corpus: Corpus | None = None
     kind: TaskKind = "plain"
+    keep_thoughts: bool = False
 
     def ask(self, sample: Sample) -> RequestGenerator:
         """Start asking one sample."""

@@ -6,35 +6,16 @@ from dataclasses import replace
 from itertools import accumulate
 
 from kshot.core.records import Generate, Loglik, Request, RequestGenerator, TokenLogprobs
-
-_EVALUATED = "model"
-"""The role of the evaluated model: only its tokens are of interest, not those of a judge."""
+from kshot.core.resuming import of_evaluated, translated
 
 
 def asking_token_logprobs(method: RequestGenerator) -> RequestGenerator:
     """Drive a method; what it asks of the evaluated model asks for the log-probabilities of the tokens too."""
-    try:
-        requests = next(method)
-        while True:
-            try:
-                # What is no list of requests is for the engine to refuse.
-                responses = yield [_asking(each) for each in requests] if _is_list(requests) else requests
-            except Exception as exc:  # noqa: BLE001, PERF203 - whatever the engine raises is for the method
-                requests = method.throw(exc)
-            else:
-                requests = method.send(responses)
-    except StopIteration as stop:
-        return stop.value
-    finally:
-        method.close()
-
-
-def _is_list(requests: object) -> bool:
-    return isinstance(requests, (list, tuple))
+    return translated(method, request=_asking)
 
 
 def _asking(request: Request) -> Request:
-    if isinstance(request, (Generate, Loglik)) and request.role == _EVALUATED:
+    if isinstance(request, (Generate, Loglik)) and of_evaluated(request):
         return replace(request, token_logprobs=True)
     return request
 

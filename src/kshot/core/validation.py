@@ -159,7 +159,7 @@ def _checked_ranking(request: Search, response: Ranking, where: str) -> Ranking:
 
 
 def _checked_text(request: Generate, response: Generated, where: str) -> Generated:
-    if type(response.text) is not str or type(response.stop_reason) is not str or type(response.reasoning) is not str:
+    if not all(type(each) is str for each in (response.text, response.stop_reason, response.reasoning, response.whole)):
         raise BackendError(f"it gave {response.text!r:.60} where a text belongs", where=where)
     _check_usage(response.usage, where)
     _check_cut(response.cut_tokens, where)

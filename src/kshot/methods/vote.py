@@ -16,7 +16,7 @@ from kshot.core.records import (
     Response,
     Sample,
 )
-from kshot.core.resuming import resume
+from kshot.core.resuming import resume, translated
 
 RepeatedMethod: TypeAlias = Callable[[Sample, Any], RequestGenerator]
 
@@ -67,20 +67,7 @@ def sampled_anew(method: RepeatedMethod, first: int) -> RepeatedMethod:
         return replace(request, replica=request.replica + first)
 
     def asked(sample: Sample, prompt: Any) -> RequestGenerator:
-        inner = method(sample, prompt)
-        try:
-            requests = next(inner)
-            while True:
-                try:
-                    responses = yield [numbered(each) for each in requests]
-                except AskFailed as exc:  # noqa: PERF203 - the failure is for the method
-                    requests = inner.throw(exc)
-                else:
-                    requests = inner.send(responses)
-        except StopIteration as stop:
-            return stop.value
-        finally:
-            inner.close()
+        return translated(method(sample, prompt), numbered)
 
     return asked if first else method
 

@@ -20,6 +20,7 @@ from kshot.core.errors import DataError, KshotError
 from kshot.core.memo import Memo
 from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Backend, Scorer
+from kshot.core.reasoning import as_kept, keeping_thoughts
 from kshot.core.records import (
     UNANSWERED,
     Absent,
@@ -107,6 +108,7 @@ class TaskRun:
             if part is None or part.take(at):
                 self._started += 1
                 asked = start_sample(task, sample)
+                asked = keeping_thoughts(asked) if task.keep_thoughts else asked
                 yield SampleJob(sample, asking_token_logprobs(asked) if self._token_logprobs else asked, then)
         self._all_started = True
 
@@ -124,7 +126,8 @@ class TaskRun:
 
     def add(self, judgement: Outcome[Outcome[Sample]]) -> None:
         """Add the next sample to the result."""
-        result, outcome, scores = self.result, _with_text(judgement.item), judgement.answer
+        result, scores = self.result, judgement.answer
+        outcome = _with_text(_as_scored(result.task, judgement.item))
         position, self._scored = self._scored, self._scored + 1
         result.spend((*outcome.exchanges, *judgement.exchanges))
         if self._token_logprobs:
@@ -330,6 +333,13 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
         except Exception as exc:
             raise DataError(f"{', '.join(metric.names)} failed: {type(exc).__name__}: {exc}", where=where) from exc
     return scores
+
+
+def _as_scored(task: Task[Any], outcome: Outcome[Sample]) -> Outcome[Sample]:
+    """Return an outcome whose replies are those that the task's method saw."""
+    if not task.keep_thoughts:
+        return outcome
+    return replace(outcome, exchanges=tuple((asked, as_kept(asked, reply)) for asked, reply in outcome.exchanges))
 
 
 def _with_text(outcome: Outcome[Sample]) -> Outcome[Sample]:

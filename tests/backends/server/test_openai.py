@@ -232,6 +232,18 @@ def test_reasoning_is_separated_from_the_answer(reply, text, reasoning):
     assert ("reasoning" in response_to_json(found)) == bool(reasoning)
 
 
+def test_a_reply_is_stored_as_the_server_wrote_it():
+    written = "<think>2+2\n</think>\n\n4"
+    found, _, _ = answer_with(lambda _: chat(written))
+    assert response_from_json(response_to_json(found)).whole == written
+
+
+def test_a_key_in_thoughts_is_stored_nowhere(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key-1234567890")
+    found, _, _ = answer_with(lambda _: chat("<think>key-1234567890</think>4"), api_key_env="OPENAI_API_KEY")
+    assert (found.text, found.reasoning, found.whole) == ("4", "…", "<think>…</think>4")
+
+
 def test_stop_reasons():
     assert answer_with(lambda _: chat("x", "length"))[0].stop_reason == "length"
     assert answer_with(lambda _: chat("x", "tool_calls"))[0].stop_reason == "stop"

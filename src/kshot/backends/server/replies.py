@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kshot.backends.server.connection import MalformedReplyError
 from kshot.backends.server.http_errors import RequestFailedError, shortened
 from kshot.backends.server.reply_tokens import tokens_in
 from kshot.core.content import texts_in
-from kshot.core.reasoning import split_thoughts
+from kshot.core.reasoning import ending_early, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Prompt, TokenLogprobs, Usage
-from kshot.core.token_logprobs import tokens_of
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens"})
 _WINDOW_REASONS = frozenset({"model_context_window_exceeded"})
@@ -57,14 +57,11 @@ def generated(
     if text is None and not reasoning:
         reason = shortened(str(stop_reason))
         raise RequestFailedError(Failed("no_text", f"the server's reply has no text (stop reason: {reason})"))
-    text, thoughts = split_thoughts(text or "", opened=opened)
-    tokens = tokens_in(readings, text)
-    text, stopped = cut_at_stop(text, request.stop)
-    if stopped and tokens is not None:
-        tokens = tokens_of(tokens, text)
     reason = "length" if stop_reason in _LENGTH_REASONS else "window" if stop_reason in _WINDOW_REASONS else "stop"
-    reasoning = "\n".join(filter(None, (reasoning, thoughts)))
-    return Generated(text, "stop" if stopped else reason, usage, reasoning, token_logprobs=tokens)
+    reply = without_thoughts(Generated(text or "", reason, usage, reasoning), opened=opened)
+    reply = replace(reply, token_logprobs=tokens_in(readings, reply.text))
+    text, stopped = cut_at_stop(reply.text, request.stop)
+    return ending_early(replace(reply, stop_reason="stop"), text) if stopped else reply
 
 
 def usage_from(

@@ -201,7 +201,8 @@ class Server(ABC):
         if isinstance(response, Generated):
             text, reasoning = account.redacted(response.text), account.redacted(response.reasoning)
             tokens = response.token_logprobs if text == response.text else None  # they would spell the key
-            return replace(response, text=text, reasoning=reasoning, token_logprobs=tokens)
+            whole = account.redacted(response.whole)
+            return replace(response, text=text, reasoning=reasoning, token_logprobs=tokens, whole=whole)
         return (
             replace(response, message=account.redacted(response.message)) if isinstance(response, Failed) else response
         )

@@ -16,6 +16,7 @@ from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
+from kshot.core.reasoning import whole_text
 from kshot.core.records import Absent, Generate, Message, Prompt, Request, RequestGenerator, Row, Sample, Value, ask
 from kshot.metrics import Metric
 from kshot.metrics.judge import PLACEHOLDER
@@ -113,9 +114,7 @@ class JudgeEvaluator(SeesRows):
         given = yield from ask(*requests)
         texts = []
         for reply in given:
-            text: Any = reply.text
-            if self.whole_replies and reply.reasoning:
-                text = f"<think>{reply.reasoning}</think>{text}"
+            text: Any = whole_text(reply) if self.whole_replies else reply.text
             for clean in self._clean_reply:
                 text = one_cleaned(clean, text)
             texts.append(text)
