@@ -9,6 +9,7 @@ import platform
 import struct
 import sys
 import textwrap
+from functools import cache
 
 import pytest
 
@@ -106,10 +107,15 @@ def table(machine):
     return [(word[0], word[1:]) if word[0] in "-?~!=@" else ("", word) for word in words]
 
 
-def verdict(machine, number, *arguments, arch=None, **options):
+@cache
+def instructions(machine, files_frozen, network):
+    program = filter_program(machine, of_machine(machine), PID, files_frozen=files_frozen, network=network)
+    return [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
+
+
+def verdict(machine, number, *arguments, arch=None, files_frozen=False, network=False):
     """Run the filter on one call, as the kernel would."""
-    program = filter_program(machine, of_machine(machine), PID, **{"files_frozen": False, "network": False, **options})
-    lines = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
+    lines = instructions(machine, files_frozen, network)
     padded = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack(
         "=IIQ6Q", number, MACHINES[machine][1] if arch is None else arch, 0, *(a % 2**64 for a in padded)
@@ -211,6 +217,39 @@ REFUSED = {
 def test_arguments_decide(machine, name):
     assert {of_name(machine, name, *arguments) for arguments in ARGUMENTS.get(name, [])} <= {ALLOW}
     assert {of_name(machine, name, *arguments) for arguments in REFUSED[name]} == {REFUSE}
+
+
+COMMANDS = {
+    # F_DUPFD to F_SETFL, locks, F_DUPFD_CLOEXEC, sizes of pipes, seals
+    "fcntl": (1, {0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1031, 1032, 1033, 1034}),
+    # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, FICLONE, TCGETS2
+    "ioctl": (1, {0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409, 0x802C542A}),
+    # what asks, the name, the slack of timers, names of memory
+    "prctl": (0, {2, 3, 15, 16, 21, 23, 29, 30, 39, 42, 51, 56, 64, 0x53564D41}),
+}
+THREAD_BITS = {8, 9, 10, 11, 16, 18, 19, 20, 21, 22, 24}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_allowed_on_purpose_or_refused(machine, name):
+    position, allowed = COMMANDS[name]
+    near = {value ^ 1 << bit for value in allowed for bit in range(32)}
+    tried = {*range(2048), *range(0x5400, 0x5500), *range(0x8900, 0x8A00), *near, *allowed}
+    given = {value: (*[0] * position, value) for value in tried}
+    assert {value for value in tried if of_name(machine, name, *given[value]) == ALLOW} == allowed
+    # The kernel reads the lower half of the argument alone.
+    high = [of_name(machine, name, *[0] * position, 1 << 32 | value) for value in allowed]
+    assert set(high) == {ALLOW}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_flag_of_a_thread_is_allowed_on_purpose_or_refused(machine):
+    for bit in range(32):
+        answer = of_name(machine, "clone", 0x10000 | 1 << bit)
+        assert answer == (ALLOW if bit in THREAD_BITS else REFUSE), bit
+        assert of_name(machine, "clone", 1 << bit & ~0x10000) == REFUSE, bit
+    assert of_name(machine, "clone3", 0, 88) == errno.ENOSYS
 
 
 @pytest.mark.parametrize("machine", MACHINES)
