@@ -10,7 +10,7 @@ import pytest
 
 import kshot
 from kshot.cli.main import main
-from kshot.configs import load
+from kshot.configs import load, splits_of
 from kshot.configs.home import Home, find_homes, plain_options
 from kshot.configs.names import ImportedName
 from kshot.configs.scope import Name, Scope
@@ -439,6 +439,44 @@ def test_a_loader_gets_every_key_that_it_takes(project, capsys, loader, question
     assert checked["notes"] == notes
 
 
+REAL = Path(__file__).parents[2] / "benchmarks/.peers/config-homes/opencompass"
+DS1000 = "opencompass/configs/datasets/ds1000"
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="`make configs-check` has not installed OpenCompass")
+@pytest.mark.parametrize(
+    ("config", "mode"),
+    [
+        ("ds1000_compl_gen_cbc84f.py", "Completion"),
+        ("ds1000_compl_service_eval_gen_cbc84f.py", "Completion"),
+        ("ds1000_gen_cbc84f.py", "Insertion"),
+        ("ds1000_service_eval_gen_cbc84f.py", "Insertion"),
+    ],
+)
+def test_the_prompts_of_ds1000_are_those_of_the_mode(config, mode, tmp_path, monkeypatch):
+    """By OpenCompass's own code, on files in its layout: ``mode`` is what tells its Completion configs from the others."""
+    for library in ("Pandas", "Numpy", "Tensorflow", "Scipy", "Sklearn", "Pytorch", "Matplotlib"):
+        for kind in ("Completion", "Insertion"):
+            place = tmp_path / "data/ds1000_data" / library / kind / "q0"
+            place.mkdir(parents=True)
+            for name in ("reference_code.txt", "test_code.py", "code_context.txt", "test_generate_pickle.py"):
+                (place / name).touch()
+            (place / "prompt.txt").write_text(f"{kind} of {library}")
+            origin = "perturbation_type = Origin\nperturbation_origin_id = 0"
+            tests = "test_type = 1\ntest_case_cnt = 1"
+            (place / ".cfg").write_text(f"[library]\nlib = {library}\n[test]\n{tests}\n[perturbation]\n{origin}\n")
+    monkeypatch.chdir(tmp_path)
+    found = load(REAL / DS1000 / config, home=REAL)
+    try:
+        for entry in found.chosen:
+            assert [
+                f"{mode} of {entry['libs']}" in str(prompt) for prompt in entry.prompts(splits_of(entry), "chat")
+            ] == [True]
+            assert not entry.notes
+    finally:
+        found.close()
+
+
 def test_a_place_for_a_loader_that_takes_none_is_refused(project, capsys):
     Path("elsewhere").mkdir()
     Path("own.py").write_text(LOADED.replace("OwnDataset", "PathlessDataset"))
@@ -777,4 +815,23 @@ def test_a_name_that_several_modules_have_is_refused_with_their_names(tmp_path, 
     ]
     assert found == [{"accuracy": 0}, {"accuracy": 1}]
     assert home.has("retriever", "once_1")
+    home.close()
+
+
+def test_a_name_that_a_module_takes_from_the_package_that_takes_all_of_it(tmp_path):
+    """As AISBench's MMMU-Pro does: of the modules that have the name, the package imports one before it."""
+    files = {
+        "datasets/__init__.py": "from .second import *\nfrom .user import *\n",
+        "datasets/first.py": "def shown():\n    return 'first'\n",
+        "datasets/second.py": "def shown():\n    return 'second'\n",
+        "datasets/user.py": """
+            from opencompass.datasets import shown
+            class UserDataset:
+                @staticmethod
+                def load(path):
+                    return [{'question': shown()}]
+        """,
+    }
+    home = Home("opencompass", write_home(tmp_path, files) / "opencompass", "--home")
+    assert home.rows("opencompass.datasets.UserDataset", {"path": "x"})[0] == [{"question": "second"}]
     home.close()

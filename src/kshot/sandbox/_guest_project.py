@@ -117,8 +117,9 @@ class GuestProject:
             elif _defines(statement, name):
                 return module, name
             while stars:
-                origin = stars.pop()
-                if self.holds(origin) and (found := self.gives(origin, name, seen | {module})) is not None:
+                origin, above = stars.pop(), seen | {module}
+                found = self.gives(origin, name, above) if self.holds(origin) else None
+                if found is not None and found[0] not in above:  # else it imports the name from here itself
                     return found
         return None
 
