@@ -53,6 +53,10 @@ def run(tmp_path, monkeypatch):
         ("OpenAI", {"model_type": "base"}, "/v1/completions"),
         ("VLLMCustomAPI", {}, "/v1/completions"),
         ("VLLMCustomAPI", {"model_type": "chat"}, "/v1/chat/completions"),
+        ("MindieStreamApi", {}, "/v1/completions"),
+        ("VLLMCustomAPIOld", {}, "/v1/completions"),
+        ("LiteLLMChat", {}, "/v1/chat/completions"),
+        ("LiteLLMAPI", {}, "/v1/chat/completions"),
     ],
 )
 def test_the_class_says_whether_prompts_are_messages(run, kind, options, path):
@@ -84,3 +88,12 @@ def test_advice_for_a_model_without_log_probabilities(run, tmp_path):
         KshotError, match=r"Run a config that generates, such as quiz_gen\.py, or a model with log-prob"
     ):
         kshot.evaluate(lambda prompt: prompt, "ppl.py", data=("quiz=rows.jsonl",))
+
+
+def test_a_model_says_how_it_writes(run):
+    given = "abbr='m', temperature=0.5, system_prompt='Be brief.', generation_kwargs=dict(top_p=0.9),"
+    _, (call,) = run("LiteLLMAPI", abbr=given)
+    assert (call.body["temperature"], call.body["top_p"]) == (0.5, 0.9)
+    assert call.body["messages"][0] == {"role": "system", "content": "Be brief."}
+    _, (call,) = run("LiteLLMAPI", abbr=given, temperature=0.25, system_prompt="Be kind.")
+    assert (call.body["temperature"], call.body["messages"][0]["content"]) == (0.25, "Be kind.")

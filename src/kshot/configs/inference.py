@@ -33,7 +33,7 @@ def sampling(
     The user's settings go before those of the inferencer, which go before those of the model.
     """
     inferencer = entry.inferencer
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Any] = {"temperature": model_cfg.get("temperature")}
     for given in (model_cfg.get("generation_kwargs"), inferencer.get("generation_kwargs")):
         kwargs.update(given if isinstance(given, Mapping) else {})
     chosen: dict[str, Any] = {name: kwargs[name] for name in _GENERATION_KWARGS if kwargs.get(name) is not None}

@@ -14,18 +14,27 @@ from kshot.core.specs import parse_spec, split_options
 
 _BASE = (
     *("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM", "ModelScopeCausalLM"),
-    *("TurboMindModel", "LmdeployPytorchModel", "VLLM", "VLLMCustomAPI", "VLLMCustomAPIStream"),
+    *("TurboMindModel", "LmdeployPytorchModel", "VLLM", "VLLMCustomAPI", "VLLMCustomAPIStream", "VLLMCustomAPIOld"),
+    "MindieStreamApi",
 )
 _CHAT = (
     *("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatModel", "TurboMindModelwithChatTemplate"),
     "HuggingFaceQwen2VLwithChatTemplate",
     *("VLLMwithChatTemplate", "VLLMCustomAPIChat", "VLLMCustomAPIChatStream", "OpenAI", "OpenAISDK"),
-    *("OpenAISDKStreaming", "OpenAISDKRollout", "Claude", "ClaudeSDK"),
+    *("OpenAISDKStreaming", "OpenAISDKRollout", "Claude", "ClaudeSDK", "LiteLLMChat", "LiteLLMAPI"),
 )
-_SERVERS = ("VLLMCustomAPI", "VLLMCustomAPIStream", "VLLMCustomAPIChat", "VLLMCustomAPIChatStream")
+_SERVERS = (
+    *("VLLMCustomAPI", "VLLMCustomAPIStream", "VLLMCustomAPIOld", "VLLMCustomAPIChat", "VLLMCustomAPIChatStream"),
+    "MindieStreamApi",
+)
+"""Those of AISBench, which by itself asks a server on this machine."""
+_LITELLM = ("LiteLLMChat", "LiteLLMAPI")
+_LITELLM_PREFIXES = {"openai": "openai", "anthropic": "anthropic", "hosted_vllm": "", "litellm_proxy": ""}
+"""What LiteLLM puts before the name of a model, by the backend that asks the provider; "": a server with an address."""
+_ADDRESSES = ("openai_api_base", "base_url", "api_base")
 _BACKENDS = {
     **dict.fromkeys(("VLLM", "VLLMwithChatTemplate"), "vllm"),
-    **dict.fromkeys(("OpenAI", "OpenAISDK", "OpenAISDKStreaming", "OpenAISDKRollout", *_SERVERS), "openai"),
+    **dict.fromkeys(("OpenAI", "OpenAISDK", "OpenAISDKStreaming", "OpenAISDKRollout", *_SERVERS, *_LITELLM), "openai"),
     **dict.fromkeys(("Claude", "ClaudeSDK"), "anthropic"),
 }
 """The backend of a kind of model; ``hf`` where it is not named. LMDeploy's kinds are opened by ``hf``, too."""
@@ -66,24 +75,50 @@ class ModelEntry:
                 where=self.where,
                 hint=f"It can open: {', '.join((*_BASE, *_CHAT))}. Or name a model yourself: {self.flag} MODEL.",
             )
-        path = self.body.get("model") or self.body.get("path")
+        path = self._path
         if not isinstance(path, str) or not path:
-            hint = f"Name it: {self.flag} openai:MODEL@{self._server()}." if self.kind in _SERVERS else ""
+            server = self._server() if self.kind in (*_SERVERS, *_LITELLM) else ""
+            hint = f"Name it: {self.flag} openai:MODEL@{server}." if server else ""
             raise DataError(f"the model {self.abbr!r} has no path", where=self.where, hint=hint)
         if split_options(path)[1]:  # a config must not say how a model is opened: trust_remote_code=yes runs its code
             hint = f"Name the model yourself: {self.flag} hf:PATH,option=value."
             raise DataError(f"the path of the model {self.abbr!r} holds options of kshot", where=self.where, hint=hint)
-        spec = f"{_BACKENDS.get(self.kind, 'hf')}:{path}{self._address(path)}"
+        spec = f"{self._backend}:{path}{self._address(path)}"
         if parse_spec(spec).file is not None:  # hf:evil.py:Class would be a plug-in of the user in a file "hf:evil.py"
             raise DataError(f"the path of the model {self.abbr!r} is a Python file", where=self.where)
         return spec
+
+    @property
+    def _path(self) -> Any:
+        """What the config calls the model, without the prefix by which LiteLLM knows whom to ask."""
+        path = self.body.get("model") or self.body.get("path")
+        if self.kind not in _LITELLM or not isinstance(path, str):
+            return path
+        prefix, _, name = path.partition("/")
+        return name if name and prefix in _LITELLM_PREFIXES else path
+
+    @property
+    def _backend(self) -> str:
+        """What opens the model. LiteLLM asks whom the prefix of the name says, unless the config has an address."""
+        backend = _BACKENDS.get(self.kind, "hf")
+        if self.kind not in _LITELLM or self._server():
+            return backend
+        path = str(self.body.get("model") or self.body.get("path"))
+        provider = path.partition("/")[0] if "/" in path else backend
+        known = _LITELLM_PREFIXES.get(provider)
+        if not known:
+            what = f"LiteLLM would ask {provider} for the model {self.abbr!r}, and kshot does not know its address"
+            raise DataError(what, where=self.where, hint=f"Name it: {self.flag} openai:MODEL@ADDRESS.")
+        return known
 
     def _server(self) -> str:
         """Return the address of the server that the config names; an empty text where it names none."""
         if self.kind in _SERVERS:
             host, port = self.body.get("host_ip") or "localhost", self.body.get("host_port") or 8080
-            return str(self.body.get("url") or f"http://{host}:{port}/v1")
-        given = self.body.get("openai_api_base") or self.body.get("base_url") or ""
+            secure = "s" if self.body.get("enable_ssl") else ""
+            return str(self.body.get("url") or f"http{secure}://{host}:{port}/v1")
+        names = (*_ADDRESSES, "url") if self.kind in _LITELLM else _ADDRESSES
+        given = next((found for name in names if (found := self.body.get(name))), "")
         return str(given[0] if isinstance(given, (list, tuple)) and given else given)
 
     def _address(self, model: str) -> str:
@@ -108,7 +143,7 @@ class ModelEntry:
 
     def is_called(self, name: str) -> bool:
         """Whether a model of this name is this entry."""
-        path = str(self.body.get("model") or self.body.get("path", ""))
+        path = str(self._path or "")
         name, _ = split_options(name)  # as in hf:PATH,dtype=float16
         named = {self.abbr, path, Path(path).name, *(f"{backend}:{path}" for backend in {"hf", *_BACKENDS.values()})}
         return name in named or name.partition("@http")[0] in named

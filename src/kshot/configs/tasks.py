@@ -194,7 +194,7 @@ class ConfigTask:
     def _template(self, sample: Sample, _: Sequence[Sample]) -> Any:
         rendered = self.rendered
         place = rendered.rows.first_copy(sample.position)
-        system = self.settings.system_prompt
+        system = self.settings.system_prompt or self.model_cfg.get("system_prompt")
         if rendered.mode == "multiturn":
             return place, system
         if self.entry.mode == function_calls.MODE:
