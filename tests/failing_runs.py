@@ -20,17 +20,27 @@ class Towns(GenerationDataset):
         return {"q": row["q"], "target": "yes"}
 
 
-def evaluated(failed, right=("easy",), subsets=("easy", "mid", "hard"), **options):
-    """Run a model that fails on so many samples of each subset, and is right on some subsets alone."""
+def model(failed, right=("easy",), first=0, name="fake"):
+    """A model that fails on so many samples of each subset, from the ``first`` on, and is right on some subsets alone."""
 
     def answer(request):
         subset, at, _ = request.prompt.text.splitlines()[-1].split()[:3]
-        if int(at) < failed.get(subset, 0):
+        if first <= int(at) < first + failed.get(subset, 0):
             return Failed("timeout", "no answer")
         return Generated("yes" if subset in right else "no")
 
-    dataset = f"{__file__}:Towns:{','.join(subsets)}"
-    return kshot.evaluate(Fake(answer), dataset, **options)
+    made = Fake(answer)
+    made.name = made.fingerprint = name
+    return made
+
+
+def evaluated(failed, others=(), subsets=("easy", "mid", "hard"), right=("easy",), first=0, **options):
+    """Evaluate such a model; ``others`` has the failures of more models."""
+    models = [
+        model(failed, right, first),
+        *(model(each, right, name=f"fake {at}") for at, each in enumerate(others, 2)),
+    ]
+    return kshot.evaluate(models, f"{__file__}:Towns:{','.join(subsets)}", **options)
 
 
 def averages(result):

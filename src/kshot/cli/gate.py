@@ -231,7 +231,7 @@ class _Finish:
         from kshot.cli.screen import Screen
         from kshot.cli.streams import show_json
         from kshot.core.visible import one_line
-        from kshot.report.gates import gates_table, pairing_lines
+        from kshot.report.gates import gate_legend, gates_table, pairing_lines
 
         rows, notes = checked.rows, checked.notes
         if self._as_json and self._figures:
@@ -242,7 +242,7 @@ class _Finish:
         elif any(row["gate"] is not None for row in rows):  # stderr says what could not be decided
             screen = Screen()
             screen.print(gates_table(rows, screen.width))
-            for line in pairing_lines(rows):
+            for line in (*gate_legend(rows), *pairing_lines(rows)):
                 screen.print(one_line(line), soft_wrap=True)
 
     def _write(self, checked: Checked) -> None:

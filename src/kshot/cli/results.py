@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kshot import report
 from kshot.cli.screen import Screen
 from kshot.cli.streams import OutputError, flushed, say, show_json
+from kshot.core.failed_parts import mark_legend
 from kshot.core.visible import one_line
 from kshot.reporting import own_report
 from kshot.runs.swept_rows import SWEEP, is_swept
@@ -79,6 +80,8 @@ def _print(result: Result) -> None:
     tables += report.sweep_tables(result.results)
     for table in tables:
         console.print(table)
+    for line in mark_legend(single):
+        console.print(one_line(line), style="dim")
     names = {row["benchmark"] for row in searched}
     of_systems = [row for row in result.comparisons if row["task"] in names]
     of_models = [row for row in result.comparisons if row["task"] not in names and SWEEP not in row]

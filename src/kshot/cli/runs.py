@@ -87,6 +87,8 @@ def present() -> datetime:
 def _show(folder: Path, parsed: argparse.Namespace, *, unused: bool) -> None:
     from kshot.cli.screen import Screen
     from kshot.cli.streams import say, show_json
+    from kshot.core.failed_parts import mark_legend
+    from kshot.core.visible import one_line
     from kshot.report.runs_table import MORE, Clock, counted, has_more, runs_table
     from kshot.runs.listing import newest_below
 
@@ -110,6 +112,8 @@ def _show(folder: Path, parsed: argparse.Namespace, *, unused: bool) -> None:
     alike = total if as_they_come else len(runs)
     more = f" · --limit {alike} shows all" if len(shown) < alike else ""
     console.print(counted(shown, alike) + more, style="dim", soft_wrap=True)
+    for line in mark_legend([run["headline"] for run in shown if run["headline"]]):
+        console.print(one_line(line), style="dim", soft_wrap=True)
     if any(has_more(run) for run in shown):
         console.print(f"+N: {MORE}; kshot show RUN prints all figures", style="dim", soft_wrap=True)
 

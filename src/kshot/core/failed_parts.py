@@ -36,9 +36,11 @@ def with_parts_named(row: ResultRow, name: Callable[[str], str]) -> ResultRow:
 
 
 def failure_mark(row: Mapping[str, Any]) -> str:
-    """Return the mark that stands behind a figure wherever it is shown; "" for most."""
+    """Return the mark that stands behind a figure wherever it is shown; "" for most, and where there is no figure."""
     if row.get("left_out"):
         return LEFT_OUT
+    if not _count(row, "n") or row.get("value", 0) is None:
+        return ""
     return PARTLY_FAILED if row.get("partly_failed") or _many_failed(row) else ""
 
 
@@ -89,17 +91,27 @@ def failure_notes(rows: Sequence[ResultRow]) -> Iterator[str]:
         if failed:
             parts = _listed([*failed.values()])
             yield f"{model}: more than 5 % of the samples failed, and are in no figure, of {parts}"
-    yield from dict.fromkeys(note for row in averages for note in _average_notes(row))
+    yield from dict.fromkeys(
+        f"{row['task']} on {row['model']}{', which has no value' if row['value'] is None else ''}: {failure_words(row)}"
+        for row in averages
+        if failure_mark(row)
+    )
 
 
-def _shown(row: ResultRow) -> str:
-    return f"{row['failed']:,} of {row['n'] + row['failed']:,}"
+def _shown(row: Mapping[str, Any]) -> str:
+    return f"{_count(row, 'failed'):,} of {_count(row, 'n') + _count(row, 'failed'):,}"
 
 
-def _average_notes(row: ResultRow) -> Iterator[str]:
-    what = f"{row['task']} on {row['model']}"
+def failure_words(row: Mapping[str, Any]) -> str:
+    """Say in words why a figure is marked; "" if it is not."""
+    words = []
     if row.get("left_out"):
-        value = "has no value" if row["value"] is None else "is an average"
-        yield f"{what} {value} without {_listed(row['left_out'])}: more than half of the samples failed"
+        words.append(f"without {_named([row], 'left_out')}, of which more than half of the samples failed")
     if row.get("partly_failed"):
-        yield f"{what} contains {_listed(row['partly_failed'])}, of which more than 5 % of the samples failed"
+        words.append(f"with {_named([row], 'partly_failed')}, of which more than 5 % of the samples failed")
+    return "; ".join(words) or (f"{_shown(row)} samples failed" if failure_mark(row) else "")
+
+
+def all_parts(row: Mapping[str, Any]) -> list[str]:
+    """Return the tasks that an average is over, with those that it leaves out."""
+    return [*(row.get("tasks") or ()), *(row.get("left_out") or ())]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from kshot.core.failed_parts import failure_mark
 from kshot.core.records import Outcome, ResultRow, Sample
 from kshot.core.visible import metric_label
 
@@ -57,6 +58,11 @@ class MeterReading:
     def label(self) -> str:
         """The metric with its rule."""
         return metric_label({"metric": self.metric, "rule": self.rule})
+
+    @property
+    def mark(self) -> str:
+        """The mark of the figure, if many samples have failed."""
+        return failure_mark({"n": self.scored, "failed": self.failed})
 
 
 class Meter(Protocol):

@@ -66,6 +66,7 @@ def figures_of(rows: Sequence[ResultRow], names: FigureNames, *, by_model: bool)
         if not row.get("detail"):
             low, high = row.get("ci95") or (None, None)
             aspects |= {"ci95_low": low, "ci95_high": high, "n": row.get("n"), "failed": row.get("failed")}
+            aspects |= {name: len(row[name]) for name in ("left_out", "partly_failed") if row.get(name)}
         for aspect, value in aspects.items():
             if isinstance(value, (int, float)) and math.isfinite(value):
                 found[names.of(*parts, aspect=aspect)] = value

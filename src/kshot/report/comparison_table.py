@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, cell, shortened
@@ -148,6 +149,7 @@ def _title(rows: Sequence[ResultRow]) -> str:
 
 def _below(rows: Sequence[ResultRow], shown: Sequence[ResultRow]) -> Iterator[RenderableType]:
     """Say what the table leaves out, and what its p stands for."""
+    yield from (cell(line, "dim", overflow="fold") for line in mark_legend(shown))
     if len(shown) < len(rows):
         yield cell(f"… and {len(rows) - len(shown):,} more with smaller differences; --all shows them", "dim")
     family = max((row["family"] for row in shown if row["p_corrected"] is not None), default=1)
@@ -195,9 +197,9 @@ def _figures(rows: Sequence[ResultRow], headings: tuple[str, str]) -> Iterator[_
     several = list(zip(rows, digits, strict=True))
     yield _ComparedColumn("n", "n", [cell(f"{row['n']:,}") for row in rows])
     for side, heading in zip(("baseline", "run"), headings, strict=True):
-        values = [(row[f"{side}_value"], max(few, 2)) for row, few in several]
+        values = [(row[f"{side}_value"], max(few, 2), failure_mark(row)) for row, few in several]
         yield _ComparedColumn(
-            side, heading, [cell("–" if value is None else number(value, few)) for value, few in values]
+            side, heading, [cell(("–" if value is None else number(value, few)) + mark) for value, few, mark in values]
         )
     differences = [
         cell("–" if row["difference"] is None else signed(row["difference"], max(few, 2)), _VERDICTS[row["verdict"]][1])

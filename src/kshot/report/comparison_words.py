@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
+from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import shortened
@@ -41,7 +42,7 @@ def answers(rows: Sequence[ResultRow]) -> Iterator[str]:
 
 def sentence(row: ResultRow) -> str:
     """Say in words what a comparison shows."""
-    run, other, task = row["run"], row["baseline"], task_name(row)
+    run, other, task = row["run"], row["baseline"], _marked_name(row)
     if row["difference"] is None:
         return f"{run} and {other} cannot be compared on {task}: {_obstacle(row)}."
     sign = 1 if row["higher_is_better"] else -1
@@ -90,6 +91,11 @@ def task_name(row: ResultRow) -> str:
     """Return the name of a task; both names, if the runs have it under different ones."""
     names = [row["task"], *([row["run_task"]] if row.get("run_task") else [])]
     return " → ".join(shortened(name, _MAX_TASK) for name in names)
+
+
+def _marked_name(row: ResultRow) -> str:
+    """Return the name of a task with the mark of its figures, which a sentence does not show."""
+    return task_name(row) + failure_mark(row)
 
 
 def _beside(row: ResultRow, sign: int) -> str:

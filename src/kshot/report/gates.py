@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, block, cell
@@ -44,7 +45,7 @@ def gate_finding(row: ResultRow) -> str:
     if row["gate"] is None:
         return str(row["reason"])
     if row["gate"] == "fail_under":
-        return "no value" if row["value"] is None else number(row["value"], 2)
+        return ("no value" if row["value"] is None else number(row["value"], 2)) + failure_mark(row)
     if row["gate"] == "fail_on_failed":
         lost = f", {row['failed_replies']} replies failed" if row["failed_replies"] else ""
         return f"{row['failed']} of {row['n'] + row['failed']} failed{lost}"
@@ -54,7 +55,7 @@ def gate_finding(row: ResultRow) -> str:
         return f"not comparable, {row['failed_run']} failed"
     values = [row["run_value"], row["baseline_value"]]
     run, before = ("–" if value is None else number(value, 2) for value in values)
-    return f"{run} after {before}, {shown_p(row)}"
+    return f"{run}{failure_mark(row)} after {before}, {shown_p(row)}"
 
 
 def gate_subjects(rows: Sequence[ResultRow]) -> list[str]:
@@ -136,10 +137,10 @@ def _span(rows: Sequence[ResultRow]) -> str:
     if rows[0]["passed"] is None:
         return gate_finding(rows[0])
     if values:
-        return f"{number(values[0], 2)} to {number(values[-1], 2)}"
+        return f"{number(values[0], 2)} to {number(values[-1], 2)}{max(map(failure_mark, rows))}"
     if rows[0]["gate"] == "fail_if_worse":
         better = sum(row["verdict"] == "better" for row in rows)
-        return f"{better} better, {len(rows) - better} not told apart"
+        return f"{better} better, {len(rows) - better} not told apart{max(map(failure_mark, rows))}"
     return f"0 of {sum(row['n'] for row in rows):,} failed"
 
 
@@ -154,6 +155,11 @@ def pairing_lines(rows: Sequence[ResultRow]) -> Iterator[str]:
         left = unpaired_samples(total)
         label = of_path[0]["baseline_run"]
         yield f"compared with {label}: {total['n']:,} samples paired" + (f"; not paired: {left}" if left else "")
+
+
+def gate_legend(rows: Sequence[ResultRow]) -> list[str]:
+    """Say what the marks of the figures that gates found mean."""
+    return mark_legend(row for row in rows if row["gate"] in {"fail_under", "fail_if_worse"})
 
 
 def verdict_of(rows: Sequence[ResultRow]) -> str:

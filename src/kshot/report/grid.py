@@ -10,6 +10,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell
 from kshot.report.verdicts import corrected_for, shown_p
@@ -53,12 +54,11 @@ def _record_counts(rows: Sequence[ResultRow]) -> str:
 
 def _cell(row: ResultRow | None) -> Text:
     if row is None or row["value"] is None:
-        return Text("–" if row is not None else "", justify="center")
+        return cell("" if row is None else f"–{failure_mark(row)}", justify="center")
     share = row["value"] / 100
     red, green, blue = (round(low + (high - low) * share) for low, high in zip(_LOW_COLOUR, _HIGH_COLOUR, strict=True))
-    return Text(
-        f" {row['value']:.0f} ", style=Style(color="white", bgcolor=f"rgb({red},{green},{blue})"), justify="center"
-    )
+    shade = Style(color="white", bgcolor=f"rgb({red},{green},{blue})")
+    return Text(f" {row['value']:.0f}{failure_mark(row)} ", style=shade, justify="center")
 
 
 def findings(rows: Sequence[ResultRow]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from kshot.core.failed_parts import failure_mark, failure_words
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label, one_line
 from kshot.report.gates import gate_finding, gate_label
@@ -52,17 +53,26 @@ def junit_xml(
     )
     properties = ET.SubElement(suite, "properties")
     for row in figures:
-        name = f"{row['task']} {metric_label(row)} on {row['model']}"
+        name = _figure_name(row)
         properties.append(_element("property", name=name, value="" if row["value"] is None else row["value"]))
     suite.extend(cases)
     ET.SubElement(suite, "system-out").text = "\n".join(
-        one_line(text) for text in (*(row["reason"] for row in gates), *notes)
+        one_line(text) for text in (*(row["reason"] for row in gates), *notes, *_marked(figures))
     )
     ET.SubElement(suite, "system-err")
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
     return f"{_DECLARATION}{ET.tostring(root, encoding='unicode')}\n"
+
+
+def _figure_name(row: ResultRow) -> str:
+    return f"{row['task']} {metric_label(row)} on {row['model']}{failure_mark(row)}"
+
+
+def _marked(figures: Sequence[ResultRow]) -> list[str]:
+    """Say of the figures of which many samples failed why they are marked."""
+    return [f"{_figure_name(row)}: {failure_words(row)}" for row in figures if failure_mark(row)]
 
 
 def _element(tag: str, **attributes: object) -> ET.Element:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label, one_line
 from kshot.report.comparison import main_rows
@@ -73,13 +74,17 @@ def _table(rows: Sequence[ResultRow]) -> str:
             "model": names[str(row.get("model", ""))],
             "metric": metric_label(row),
             "n": row.get("n", ""),
-            "value": "–" if row.get("value") is None else number(row["value"], 2),
+            "value": ("–" if row.get("value") is None else number(row["value"], 2)) + failure_mark(row),
             "95 %": "" if row.get("ci95") is None else "–".join(number(end, 1) for end in row["ci95"]),
             "failed": row.get("failed") or "",
         }
         drawn = _chart(row, scales[row["metric"]])
         lines.append("".join(_cell(texts[name], name) if name else f"<td>{drawn}</td>" for name in columns))
-    return _rows(lines, _rest(rows, len(columns)))
+    return _rows(lines, _rest(rows, len(columns))) + _legend(rows[:MAX_ROWS])
+
+
+def _legend(rows: Sequence[ResultRow]) -> str:
+    return "".join(f"<div>{_text(line)}</div>" for line in mark_legend(rows))
 
 
 def _rest(rows: Sequence[ResultRow], columns: int) -> list[str]:
@@ -203,7 +208,7 @@ def _differences(rows: Sequence[ResultRow]) -> str:
         texts = _compared_texts(row, digits[row["metric"]])
         drawn = _chart(row, scales[row["metric"]], "difference")
         lines.append("".join(_cell(texts[name], name) if name else f"<td>{drawn}</td>" for name in columns))
-    return _rows(lines, _rest(rows, len(columns)))
+    return _rows(lines, _rest(rows, len(columns))) + _legend(rows[:MAX_ROWS])
 
 
 def _reach(rows: Sequence[ResultRow]) -> tuple[float, float]:
@@ -215,11 +220,11 @@ def _reach(rows: Sequence[ResultRow]) -> tuple[float, float]:
 
 def _compared_texts(row: ResultRow, digits: int) -> dict[str, object]:
     """Return the cells of a comparison; "–" stands for a figure that no sample gives."""
-    values = {"before": row["baseline_value"], "after": row["run_value"]}
+    values, mark = {"before": row["baseline_value"], "after": row["run_value"]}, failure_mark(row)
     return {
         **{each: row[each] for each in ("baseline", "run", "n")},
         **{each: "" if row.get(each) is None else row[each] for each in ("won", "lost")},
-        **{name: "–" if value is None else number(value, digits) for name, value in values.items()},
+        **{name: ("–" if value is None else number(value, digits)) + mark for name, value in values.items()},
         "task": f"{row['task']}[{row['category']}]" if "category" in row else task_name(row),
         "metric": f"{metric_label(row)}{'' if row['higher_is_better'] else ' ↓'}",
         "difference": "–" if row["difference"] is None else signed(row["difference"], digits),

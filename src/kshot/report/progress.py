@@ -208,7 +208,7 @@ def _running(task: TaskProgress, width: int) -> Iterator[Text]:
 def _figure(now: MeterReading) -> Iterator[_Part]:
     if now.value is not None:
         ends = "" if now.interval is None else " [{:.1f}, {:.1f}]".format(*now.interval)
-        yield _Part(f"{now.label} {now.value:.1f}{ends}", "bold")
+        yield _Part(f"{now.label} {now.value:.1f}{now.mark}{ends}", "bold")
 
 
 def _spent(readings: Sequence[MeterReading]) -> Iterator[_Part]:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kshot.core.failed_parts import mark_legend
 from kshot.core.visible import one_line
 from kshot.report.cells import cell
 from kshot.report.quantities import abridged, duration, money
@@ -52,6 +53,7 @@ def _facts(run: Mapping[str, Any], clock: Clock) -> Iterator[tuple[str, Sequence
     ]
     if len(run["figures"]) > _MAX_FIGURES:
         figures.append(f"… and {len(run['figures']) - _MAX_FIGURES:,} more: kshot show {shlex.quote(run['run'])}")
+    figures += mark_legend(run["figures"][:_MAX_FIGURES])
     yield "state", [" – ".join(filter(None, (run["state"], run["why"])))]
     yield "started", [when(run["started"], clock)]
     yield "took", [f"{took} in {count} sessions" if took and count > 1 else took]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
+from kshot.core.failed_parts import failure_mark
 from kshot.core.specs import without_options
 from kshot.core.visible import metric_label, one_line
 from kshot.report.cells import cell, shortened
@@ -227,10 +228,10 @@ def figure_text(figure: Mapping[str, Any]) -> str:
     """Return a figure with its interval: ``Accuracy 63.2 (58.9–67.3)``."""
     value, ends = figure["value"], figure["ci95"] or []
     if value is None:
-        return f"{metric_label(figure)} –"
+        return f"{metric_label(figure)} –{failure_mark(figure)}"
     digits = 1 if max(map(abs, (value, *ends))) > 1 else 3  # figures of version 0.1 may be shares
     interval = f" ({'–'.join(number(end, digits) for end in ends)})" if ends else ""
-    return f"{metric_label(figure)} {number(value, digits)}{interval}"
+    return f"{metric_label(figure)} {number(value, digits)}{failure_mark(figure)}{interval}"
 
 
 def _models(run: Mapping[str, Any]) -> list[str]:

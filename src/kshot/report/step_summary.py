@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import PurePath
 
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
-from kshot.report.gates import gate_finding, gate_label, gate_subjects, pairing_lines, verdict_of
+from kshot.report.gates import gate_finding, gate_label, gate_legend, gate_subjects, pairing_lines, verdict_of
 from kshot.report.markdown_table import Markdown, markdown_table, markdown_text
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import p_value
@@ -75,7 +76,7 @@ def _gates(gates: Sequence[ResultRow]) -> Iterator[str]:
         ]
         for row, subject in order
     ]
-    yield _table(["gate", "check", "task", "found"], rows)
+    yield _table(["gate", "check", "task", "found"], rows) + _legend(gate_legend(gates))
 
 
 _ORDER = (False, None, True)
@@ -104,11 +105,19 @@ def _results(rows: Sequence[ResultRow], names: dict[str, str]) -> str:
     lines = [
         [
             *(task_label(row), *([names[str(row["model"])]] if models else []), metric_label(row)),
-            *(_number(row["value"]), _ends(row["ci95"]), row["n"], *([row["failed"]] if failed else [])),
+            *(_figure(row, "value"), _ends(row["ci95"]), row["n"], *([row["failed"]] if failed else [])),
         ]
         for row in rows
     ]
-    return _table(header, lines, range(2 + models, len(header)))
+    return _table(header, lines, range(2 + models, len(header))) + _legend(mark_legend(rows))
+
+
+def _legend(lines: Sequence[str]) -> str:
+    return "".join(f"\n{_name(line)}\n" for line in lines)
+
+
+def _figure(row: ResultRow, name: str) -> str:
+    return _number(row[name]) + failure_mark(row)
 
 
 def _number(value: float | None, sign: str = "") -> str:
@@ -127,7 +136,7 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
         yield f"### Compared with {_name(path)}"
         lines = [
             [
-                *(subject, metric_label(row), _number(row["baseline_value"]), _number(row["run_value"])),
+                *(subject, metric_label(row), _figure(row, "baseline_value"), _figure(row, "run_value")),
                 *(_number(row["difference"], "+"), _ends(row["ci95"], "+", " to ")),
                 *(None if row["p_corrected"] is None else p_value(row), row["verdict"] or "not told apart"),
                 *(row["n"], row.get("won"), row.get("lost")),
@@ -135,7 +144,7 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
             for row, subject in zip(rows, gate_subjects(rows), strict=True)
         ]
         header = ["task", "metric", "baseline", "run", "difference", "95 %", "p", "verdict", "paired", "won", "lost"]
-        yield _table(header, lines, (2, 3, 4, 5, 6, 8, 9, 10))
+        yield _table(header, lines, (2, 3, 4, 5, 6, 8, 9, 10)) + _legend(mark_legend(rows))
 
 
 def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.table import number, short_names
@@ -74,7 +75,7 @@ def _against(row: ResultRow) -> str:
     digits = 3 if abs(difference) <= 1 and all(abs(end) <= 1 for end in ends) else 1
     between = f", 95 %: {number(ends[0], digits, '+')} to {number(ends[1], digits, '+')}" if ends else ""
     who = f"{_SHORT.get(row[SWEEP], '')}{_side(row, first)} is ahead of {_side(row, second)}"
-    return f"{who}{_where(row)} ({number(difference, digits, '+')}{between}, {shown_p(row)})"
+    return f"{who}{_where(row)} ({number(difference, digits, '+')}{failure_mark(row)}{between}, {shown_p(row)})"
 
 
 def _where(row: ResultRow) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell, shortened
 from kshot.report.curve import Curve, CurvePoint, CurveSeries
@@ -43,7 +44,8 @@ def sweep_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
         parts: list[RenderableType] = [cell(_title(found), "bold", overflow="fold")]
         if found.is_curve and at < _MAX_CURVES and len(found.steps) > 1:
             parts.append(_curve(found, names))
-        yield Group(*parts, SweepTable(found, names), Text(""))
+        legend = [cell(line, "dim", overflow="fold") for line in mark_legend(found.found)]
+        yield Group(*parts, SweepTable(found, names), *legend, Text(""))
 
 
 def _title(found: SweptFigures) -> str:
@@ -149,7 +151,8 @@ def _figure(row: ResultRow | None, best: int | None) -> Text:
 
 def _value(row: ResultRow, best: int | None) -> Text:
     value = finite(row["value"])
-    return cell("–" if value is None else number(value, 2), "bold" if id(row) == best else "")
+    shown = ("–" if value is None else number(value, 2)) + failure_mark(row)
+    return cell(shown, "bold" if id(row) == best else "")
 
 
 def _interval(row: ResultRow) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
+from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.cells import block, cell
@@ -112,7 +113,7 @@ def _counted(count: int, noun: str) -> str:
 
 def _cell(row: ResultRow | None, best: float | None, *, interval: bool) -> Text:
     if row is None or row["value"] is None:
-        return Text("–")
+        return cell("–" + ("" if row is None else failure_mark(row)))
     value, *ends = written_figure(row)
     figure = Text(value, style="bold" if row["value"] == best else "")
     if ends and interval:
@@ -123,4 +124,5 @@ def _cell(row: ResultRow | None, best: float | None, *, interval: bool) -> Text:
 def written_figure(row: ResultRow) -> list[str]:
     """Return a figure of search as it is written, and then the two ends of its interval, if it has one."""
     digits = 1 if row["value"] > 1 or (row["ci95"] or [0, 0])[1] > 1 else 3
-    return [f"{row['value']:.{digits}f}", *(_LEADING_ZERO.sub("", f"{end:.{digits}f}") for end in row["ci95"] or ())]
+    ends = (_LEADING_ZERO.sub("", f"{end:.{digits}f}") for end in row["ci95"] or ())
+    return [f"{row['value']:.{digits}f}{failure_mark(row)}", *ends]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import cell
@@ -118,7 +119,7 @@ def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, Resul
 
 
 def _figure(row: ResultRow) -> str:
-    return "–" if row["value"] is None else number(row["value"], 2)
+    return ("–" if row["value"] is None else number(row["value"], 2)) + failure_mark(row)
 
 
 def _interval(row: ResultRow) -> str:

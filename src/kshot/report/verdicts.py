@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kshot.core.failed_parts import failure_mark
 from kshot.core.p_values import p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
@@ -57,7 +58,8 @@ def _sentences(comparisons: Sequence[ResultRow]) -> Iterator[_Sentence]:
         parts = [f"is ahead of {_listed(behind, names)}"] if behind else []
         if level:
             parts.append(f"cannot be told from {_listed(level, names)}")
-        found = f"{task} {measure}: {_system_name(others[0], 'a', names)} {', but '.join(parts)}"
+        mark = max(map(failure_mark, others))  # the stronger one
+        found = f"{task}{mark} {measure}: {_system_name(others[0], 'a', names)} {', but '.join(parts)}"
         line = f"{found}{corrected_for(others[0]['family'])}."
         yield _Sentence(line, "average" in others[0], min(row["p_corrected"] for row in others), bool(behind))
 
@@ -151,7 +153,7 @@ def spreads(rows: Sequence[ResultRow]) -> Iterator[str]:
             else ""
         )
         yield (
-            f"{row['task']} {metric_label(row)}{of}: {number(row['value'], 2)} on average, "
+            f"{row['task']} {metric_label(row)}{of}: {number(row['value'], 2)}{failure_mark(row)} on average, "
             f"from {number(row['lowest'], 2)} to {number(row['highest'], 2)} by the choice of examples "
             f"(SD {number(row['sd'], 2)}){beside}."
         )

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from kshot.core.errors import RunError
+from kshot.core.failed_parts import failure_words
 from kshot.core.p_values import p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
@@ -22,7 +23,8 @@ _SAME_QUESTIONS = "A baseline has the same questions, and the same metric."
 _KEPT = (
     *("task", "average", "metric", "rule", "run_rule", "higher_is_better", "baseline", "run", "baseline_run"),
     *("baseline_model", "run_model", "baseline_value", "run_value", "difference", "ci95", "p", "p_corrected", "family"),
-    *("n", "won", "lost", "only_baseline", "only_run", "failed_baseline", "failed_run", "verdict"),
+    *("n", "won", "lost", "only_baseline", "only_run", "failed_baseline", "failed_run", "failed", "verdict"),
+    *("left_out", "partly_failed"),
 )
 _Key: TypeAlias = tuple[str, str, str]
 _PARTS = ("model", "task", "metric")
@@ -178,11 +180,13 @@ def why_left_out(row: ResultRow) -> str:
 
 
 def unpaired_samples(row: ResultRow) -> str:
-    """Say how many samples only one side has, or only one side has answered."""
+    """Say how many samples only one side has or has answered, and of which parts too many failed."""
+    parts = failure_words(row) if {"left_out", "partly_failed"} & row.keys() else ""
     counts = {
         "only in the baseline": row.get("only_baseline"),
         "only in the run": row.get("only_run"),
         "failed in the baseline": row.get("failed_baseline"),
         "failed in the run": row.get("failed_run"),
     }
-    return ", ".join(f"{count} {where}" for where, count in counts.items() if count)
+    told = ", ".join(f"{count} {where}" for where, count in counts.items() if count)
+    return "; ".join(filter(None, (told, parts)))

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kshot.core.errors import RunError, UsageError
+from kshot.core.failed_parts import all_parts
 from kshot.core.records import ResultRow
 from kshot.runs.checked_samples import WRITES_BOTH, check_figure
 from kshot.runs.headline import TaskOnModel, task_rows
@@ -50,7 +51,7 @@ class ComparedRun:
         """The names by which a user may choose a task: its own, those of its dataset, and of averages over it."""
         row = next(iter(self.figures[task, model].values()))
         labels = [row[label] for label in ("dataset", "of", "swept", "benchmark") if isinstance(row.get(label), str)]
-        averages = [each["task"] for each in self.averages if each["model"] == model and task in each["tasks"]]
+        averages = [each["task"] for each in self.averages if each["model"] == model and task in all_parts(each)]
         return list(dict.fromkeys((task, *labels, *averages)))
 
     def keep_metric(self, metric: str | None) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from kshot.core.failed_parts import all_parts, many_failed, most_failed
 from kshot.core.records import ResultRow
 from kshot.runs.changed_samples import without_rounding
 from kshot.runs.compared_run import Aggregates, bounds_of, rule_of
@@ -132,16 +133,21 @@ class Gathered:
         """Add the averages that both systems have over the same subsets, and note the others."""
         by_task = {matched.baseline_task: matched for matched in matches}
         theirs, used = other.averages(), []
-        for row in (row for row in one.averages() if all(map(self._is_wanted, row["tasks"]))):
-            alike = [each for each in theirs if {tasks.get(task) for task in row["tasks"]} == set(each["tasks"])]
+        for row in (row for row in one.averages() if all(map(self._is_wanted, all_parts(row)))):
+            alike = [each for each in theirs if {tasks.get(task) for task in all_parts(row)} == set(all_parts(each))]
             used += alike
             same = [each for each in alike if (each["metric"], each["average"]) == (row["metric"], row["average"])]
             if not same:
                 self._note_average(row, alike, one, other)
                 continue
-            held = [pairs.get((task, row["metric"])) for task in row["tasks"]]
+            names, left_out = self._kept(row, same[0], tasks, by_task)
+            if not names:
+                why = "more than half of the samples of each subset failed in one of the runs"
+                self._note(f"{row['task']}: {why}, so it is not compared")
+                continue
+            held = [pairs.get((task, row["metric"])) for task in names]
             found = [pair for pair in held if pair is not None]
-            unanswered = [task for task in row["tasks"] if task in by_task and not by_task[task].answered.any()]
+            unanswered = [task for task in names if task in by_task and not by_task[task].answered.any()]
             if unanswered:
                 self._note(
                     f"{row['task']}: no question of {listed(unanswered)} was answered in both, so it is not compared"
@@ -156,17 +162,32 @@ class Gathered:
             if pair is None:
                 self._note(f"{row['task']}: an average of {row['metric']} is not compared, only the subsets are")
                 continue
-            chosen = [by_task[task] for task in row["tasks"]]
+            chosen = [by_task[task] for task in names]
             figure = _shared_figure(chosen[0], row["metric"])
             counts = [_counted(matched, figure, None) for matched in chosen]
             summed = {name: sum(each[name] for each in counts) for name in counts[0]}
             start = _start(chosen[0], figure) | {"task": row["task"], "average": row["average"]}
             start.pop("run_task", None)
+            if left_out:
+                why = "more than half of the samples failed in one of the runs"
+                self._note(f"{row['task']} is compared without {listed(left_out)}: {why}")
+            marked = [task for task in names if many_failed(*_sizes(by_task[task]))]
+            start |= {name: some for name, some in (("left_out", left_out), ("partly_failed", marked)) if some}
             self._rows.append(((figure.get("kind", "plain"), row["metric"]), start | summed, pair, None))
-        known = {frozenset(map(tasks.get, row["tasks"])) for row in one.averages()}
+        known = {frozenset(map(tasks.get, all_parts(row))) for row in one.averages()}
         for row in theirs:
-            if row not in used and frozenset(row["tasks"]) not in known and all(map(self._is_wanted, row["tasks"])):
+            parts = all_parts(row)
+            if row not in used and frozenset(parts) not in known and all(map(self._is_wanted, parts)):
                 self._note_average(row, [], other, one)
+
+    @staticmethod
+    def _kept(
+        row: ResultRow, other: ResultRow, tasks: Mapping[str, str], by_task: Mapping[str, Match]
+    ) -> tuple[list[str], list[str]]:
+        """Return the tasks by which two averages are compared, and those of which too many samples failed."""
+        shared = [task for task in row["tasks"] if tasks[task] in other["tasks"]]
+        names = [task for task in shared if not most_failed(*_sizes(by_task[task]))]
+        return names, [task for task in all_parts(row) if task not in names]
 
     def _note_average(
         self, row: ResultRow, alike: Sequence[ResultRow], owner: ComparedSystem, other: ComparedSystem
@@ -199,6 +220,12 @@ class Gathered:
         self.rows += averages
 
 
+def _sizes(matched: Match) -> tuple[int, int]:
+    """Return how many samples of a task both runs answered, and how many that both have failed in one of them."""
+    answered = int(matched.answered.sum())
+    return answered, len(matched.answered) - answered
+
+
 def match_key(row: ResultRow) -> Hashable:
     """Return what tells which samples a row compares: systems and their tasks, but neither metric nor category."""
     names = ("baseline_run", "baseline_model", "run_run", "run_model", "task", "run_task")
@@ -216,7 +243,7 @@ _ORDER = (
     "task", "run_task", "category", "average", "kind", "metric", "rule", "run_rule", "higher_is_better", "baseline",
     "run", "baseline_run", "baseline_model", "run_run", "run_model", "baseline_value", "run_value", "difference",
     "ci95", "p", "p_corrected", "family", "n", "won", "lost", "both", "neither", "tied", "only_baseline", "only_run",
-    "failed_baseline", "failed_run", "verdict",
+    "failed_baseline", "failed_run", "failed", "left_out", "partly_failed", "verdict",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kshot.core.errors import RunError, UsageError
+from kshot.core.failed_parts import failure_mark, failure_words
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.core.watcher import PlannedTask
@@ -204,7 +205,8 @@ def _under(row: ResultRow, threshold: Threshold, *, upwards: bool) -> ResultRow:
         passed = math.isclose(value, least, rel_tol=1e-9, abs_tol=1e-9) or (value > least) == upwards
         words = ("at least", "below") if upwards else ("at most", "above")
         ceiling = "" if upwards else " (lower is better)"
-        reason = f"{what} is {_shown(value, least)}, {words[not passed]} {least:g}{ceiling}"
+        failed = f" ({failure_words(row)})" if failure_mark(row) else ""
+        reason = f"{what} is {_shown(value, least)}, {words[not passed]} {least:g}{ceiling}{failed}"
     return {
         "gate": "fail_under",
         "passed": passed,
@@ -213,7 +215,7 @@ def _under(row: ResultRow, threshold: Threshold, *, upwards: bool) -> ResultRow:
         "higher_is_better": upwards,
         "value": value,
         "threshold": least,
-        **{name: row[name] for name in ("n", "failed", "ci95")},
+        **{name: row[name] for name in ("n", "failed", "ci95", "left_out", "partly_failed") if name in row},
     }
 
 

@@ -133,4 +133,5 @@ def _figure(row: ResultRow) -> dict[str, Any]:
         "ci95": ends if ends and None not in ends else None,
         "n": row.get("n", 0),
         "failed": row.get("failed", 0),
+        **{name: row[name] for name in ("left_out", "partly_failed", "sd") if row.get(name)},
     }

@@ -172,7 +172,7 @@ class Match:
         return self.baseline.scores(self.baseline_task), self.other.scores(self.other_task)
 
     def counts(self, category: str | None = None) -> dict[str, int]:
-        """Return how many samples only one side has, and how many of those that both have failed on each side."""
+        """Return how many samples only one side has, and how many of those that both have failed on each, or either."""
         one, other = self.scores
         here, there = (_of_category(each, category) for each in (one, other))
         both = here[self.ours]
@@ -181,6 +181,7 @@ class Match:
             "only_run": int(there.sum()) - int(there[self.theirs].sum()),
             "failed_baseline": int((one.failed[self.ours] & both).sum()),
             "failed_run": int((other.failed[self.theirs] & both).sum()),
+            "failed": int((~self.answered & both).sum()),
         }
 
     def chosen(self, category: str | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

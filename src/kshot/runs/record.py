@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError
+from kshot.core.failed_parts import failure_mark
 from kshot.core.file_names import path_inside
 from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
@@ -45,7 +46,7 @@ class RunRecord:
         if first := first_figure(figures):
             value = "–" if first["value"] is None else f"{first['value']:.4g}"
             where = f" on {first['task']}, …" if len(figures) > 1 else ""
-            told.append(f"{first['metric']} {value}{where}")
+            told.append(f"{first['metric']} {value}{failure_mark(first)}{where}")
         if failed := failed_samples(self.results):
             told.append(f"{failed} failed")
         folder = "" if self.path is None else f" of {self.path}"

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
-from kshot.runs.swept_pairs import AVERAGES, swept_pairs
+from kshot.runs.swept_pairs import AVERAGES, shared_parts, swept_pairs, unpaired
 from kshot.runs.swept_rows import SWEEP, shown_columns
 from kshot.statistics.figures import OWN_AGGREGATE, figure, named_rule, reduced
 from kshot.statistics.intervals import interval, within_scale
@@ -131,6 +131,7 @@ def _between(
             "a_model": one.model,
             "b_model": other.model,
             **(dict(zip(("a_chunks", "b_chunks"), chunks, strict=True)) if several_cuts else {}),
+            "failed": unpaired(one, other),
         }
         pair = _pair(one, other, metric, scorer, shared)
         if same_units(scorer.aggregates.get(metric), pair.a, pair.b) and has_figures(pair):
@@ -162,14 +163,13 @@ def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Itera
             averages.setdefault((row["task"], row["metric"]), []).append(row)
     for same in averages.values():
         for one, other in combinations(same, 2):
-            names = [name for name in one["tasks"] if name in other["tasks"]]
-            subsets = [(by_name[one["model"], name], by_name[other["model"], name]) for name in names]
-            if len(names) == len(one["tasks"]) == len(other["tasks"]) and (pair := _averaged(one, subsets)):
+            kept, parts = shared_parts(one, other, by_name, lambda result: result.task.name)
+            if pair := _averaged(one, kept):
                 who = {"a": one["model"], "b": other["model"], "a_model": one["model"], "b_model": other["model"]}
                 shared = {
                     name: one[name] for name in ("task", "average", "metric", "rule", "higher_is_better") if name in one
                 }
-                yield subsets[0][0].task.kind, shared | who, pair
+                yield kept[0][0].task.kind, shared | who | parts, pair
 
 
 def _averaged(row: ResultRow, subsets: Sequence[tuple[TaskResult, TaskResult]]) -> Pair | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import Any, TypeAlias
 
+from kshot.core.failed_parts import all_parts, many_failed, most_failed
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.runs.swept_rows import BASE, NUMERIC, SAME, SHOWN, SHOWN_RANGE, SWEEP, shown_columns
@@ -32,7 +33,7 @@ def swept_pairs(
     """
     swept = [result for result in results if result.task.labels.get(SWEEP)]
     averages = [row for row in rows if SWEEP in row and "tasks" in row and row["average"] in AVERAGES]
-    parts = {(row["model"], name) for row in averages for name in (*row["tasks"], *row.get("left_out", ()))}
+    parts = {(row["model"], name) for row in averages for name in all_parts(row)}
     alone = [
         result
         for result in swept
@@ -59,7 +60,7 @@ def _of_tasks(results: Sequence[TaskResult], pair_of: PairOf) -> Iterator[tuple[
                 rule = named_rule(metric, scorer, dict(other.named())[metric])
                 shared = {"task": base, "metric": metric, **rule, "higher_is_better": scorer.higher_is_better}
                 shown = _shown(shown_columns([one]), shown_columns([other]))
-                yield shared | _sides(model, names, option, points) | shown, pair
+                yield shared | _sides(model, names, option, points) | shown | {"failed": unpaired(one, other)}, pair
 
 
 def _of_averages(
@@ -71,17 +72,48 @@ def _of_averages(
         groups.setdefault((row["model"], row[BASE], row["metric"]), []).append(row)
     for (model, base, metric), own in groups.items():
         for option, one, other in _neighbours([(row[SWEEP], row) for row in own]):
-            subsets = [
-                (by_name[model, a], by_name[model, b]) for a, b in zip(one["tasks"], other["tasks"], strict=False)
-            ]
-            same = all(a.task.labels[BASE] == b.task.labels[BASE] for a, b in subsets)
-            if not same or len(one["tasks"]) != len(other["tasks"]):
-                continue
-            pair = averaged([pair_of(a, b, metric) for a, b in subsets], weighted=one["average"] == "weighted")
+            kept, parts = shared_parts(one, other, by_name, lambda result: str(result.task.labels[BASE]))
+            pair = averaged([pair_of(a, b, metric) for a, b in kept], weighted=one["average"] == "weighted")
             if pair is not None:
                 names, points = (one["task"], other["task"]), (one[SWEEP], other[SWEEP])
                 shared = {name: one[name] for name in ("metric", "rule", "higher_is_better", "average") if name in one}
-                yield {"task": base} | shared | _sides(model, names, option, points) | _shown(one, other), pair
+                yield {"task": base} | shared | _sides(model, names, option, points) | _shown(one, other) | parts, pair
+
+
+def shared_parts(
+    one: ResultRow,
+    other: ResultRow,
+    results: Mapping[tuple[str, str], TaskResult],
+    name: Callable[[TaskResult], str],
+) -> tuple[list[tuple[TaskResult, TaskResult]], ResultRow]:
+    """Return the parts by which two averages are compared, and what a row says of parts of which many samples failed.
+
+    There are none if the averages are over other parts; ``name`` tells which parts of both are the same.
+    """
+    ones, others = (
+        {name(each): each for each in (results[row["model"], p] for p in all_parts(row))} for row in (one, other)
+    )
+    if ones.keys() != others.keys():
+        return [], {}
+    lost = {*(one.get("left_out") or ()), *(other.get("left_out") or ())}
+    kept: list[tuple[TaskResult, TaskResult]] = []
+    parts: dict[str, list[str]] = {}
+    for key, a in ones.items():
+        b = others[key]
+        sizes = len({*a.positions} & {*b.positions}), unpaired(a, b)
+        if {a.task.name, b.task.name} & lost or most_failed(*sizes):
+            parts.setdefault("left_out", []).append(a.task.name)
+            continue
+        kept.append((a, b))
+        if many_failed(*sizes):
+            parts.setdefault("partly_failed", []).append(a.task.name)
+    return kept, {"failed": sum(unpaired(a, b) for a, b in kept), **parts}
+
+
+def unpaired(one: TaskResult, other: TaskResult) -> int:
+    """Return how many samples of a task failed in one of two results."""
+    whole = max(len(each.positions) + each.failed for each in (one, other))
+    return whole - len({*one.positions} & {*other.positions})
 
 
 def _sides(model: str, names: tuple[str, str], option: str, points: tuple[_Point, _Point]) -> ResultRow:

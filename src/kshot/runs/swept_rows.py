@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from kshot.core.failed_parts import all_parts
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.core.visible import metric_label
@@ -167,7 +168,7 @@ def swept_figures(rows: Sequence[ResultRow], *, every_metric: bool = False) -> l
     main = [row for row in whole if not row.get("detail")] or whole  # the user may have asked for a detail alone
     if not every_metric:
         main = headlines(main, lambda row: (row["task"], row.get("model")))
-    averaged = {(row["model"], name) for row in main for each in ("tasks", "left_out") for name in row.get(each) or ()}
+    averaged = {(row["model"], name) for row in main for name in all_parts(row)}
     spread = any("sd" in row for row in main)
     groups: dict[tuple[str, str], list[ResultRow]] = {}
     for row in main:

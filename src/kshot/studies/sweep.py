@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
-from kshot.core.failed_parts import with_parts_named
+from kshot.core.failed_parts import all_parts, with_parts_named
 from kshot.core.options import SweptValues
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
@@ -224,8 +224,7 @@ def row_at(point: SweepPoint, row: ResultRow, results: Sequence[TaskResult]) -> 
 def _parts(row: ResultRow, results: Sequence[TaskResult]) -> list[TaskResult]:
     """Return the results that a figure over several tasks is over: subsets by their names, or draws of one task."""
     if "tasks" in row:
-        names = {*row["tasks"], *row.get("left_out", ())}
-        return [result for result in results if result.task.name in names]
+        return [result for result in results if result.task.name in all_parts(row)]
     task = str(row["task"])
     return [result for result in results if task.startswith(f"{result.task.labels.get('of', task)}")]
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kshot.core.durable import new_version
 from kshot.core.errors import RunError, UsageError
+from kshot.core.failed_parts import failure_words
 from kshot.core.file_names import FileNames, path_inside, portable
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label, one_line
@@ -143,6 +144,7 @@ def _notes(row: ResultRow, shots: str) -> str:
     parts = [f"{metric_label(row)} of {row['task']}", shots, f"n = {row['n']}"]
     if row["failed"]:
         parts.append(f"{row['failed']} failed and are not in it")
+    parts += [failure_words(row)] if {"left_out", "partly_failed"} & row.keys() else []
     if row["ci95"]:
         parts.append(f"95 % interval {' to '.join(number(end, 4) for end in row['ci95'])}")
     return f"{', '.join(filter(None, parts))}; measured with kshot"

@@ -27,6 +27,8 @@ _SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"} | {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "↓": r"$\downarrow$",
+    "†": r"\dag{}",
+    "‡": r"\ddag{}",
 }
 _LIGATURE = re.compile("(?<=[-,'`?!])(?=[-,'`])")
 """Where fonts join two signs to another one: ``--``, ``?```."""
@@ -160,4 +162,5 @@ def _interval(cell: Cell | None) -> str:
 
 
 def _number(text: str) -> str:
-    return text.replace("-", "$-$").replace("+", "$+$")
+    signs = {"-": "$-$", "+": "$+$", "†": r"\dag{}", "‡": r"\ddag{}"}
+    return "".join(signs.get(sign, sign) for sign in text)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.exports.standings import Question, Standings, SystemId
@@ -160,6 +161,7 @@ def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = Tru
         notes.append("Where lower is better, the system with the negative difference is ahead.")
     notes.append(f"p is that of a paired test{_corrected(wholes, parts)}.")
     notes.append("A difference in bold is beyond chance (p < 5 %).")
+    notes += [f"{line}." for line in mark_legend(comparisons)]
     heads = ["task", "metric", "first", "second", "n", "p"]
     return FiguresTable("Systems compared", heads, [("difference",)], lines, notes)
 
@@ -215,6 +217,7 @@ def _notes(
         notes.append("↓: lower is better.")
     if any(row.get("failed") for row in shown):
         notes.append("Failed samples are in no figure.")
+    notes += [f"{line}." for line in mark_legend(shown)]
     return [*notes, *_test_notes(shown, standings, bold=any(cell.ahead for cell in cells))]
 
 
@@ -317,9 +320,9 @@ def _digits(rows: Iterable[ResultRow], name: str) -> int:
 def _cell(row: ResultRow, digits: int, *, ahead: bool, name: str = "value", sign: str = "") -> Cell:
     value, ends = finite(row.get(name)), _ends(row)
     if value is None:
-        return Cell("–", None, ahead=False)
+        return Cell(f"–{failure_mark(row)}", None, ahead=False)
     low_high = None if ends is None else (number(ends[0], digits, sign), number(ends[1], digits, sign))
-    return Cell(number(value, digits, sign), low_high, ahead)
+    return Cell(number(value, digits, sign) + failure_mark(row), low_high, ahead)
 
 
 def _ends(row: ResultRow) -> tuple[float, float] | None:
