@@ -265,8 +265,8 @@ class EvaluateOptions(TypedDict, total=False):
     """GPUs that each worker sees (default: 1 where there are GPUs)."""
 
     ray: str | None
-    """Run the workers on a Ray cluster: the one at this address; without an address the one that Ray finds, else one
-    that is started on this machine."""
+    """Run the workers on a Ray cluster: the one at HOST:PORT (of another user of this machine: OWNER@HOST:PORT);
+    without an address the one that RAY_ADDRESS names, else one that is started for this run alone."""
 
     base_url: str | list[str] | tuple[str, ...] | None
     """Address of the server, such as http://localhost:8000/v1; several serve the model side by side (repeatable)."""

@@ -66,6 +66,12 @@ def done(code: int) -> None:
     _state.exit_code = code
 
 
+def leave() -> None:
+    """End the process if the command is done, without what is left to do at its exit."""
+    if _state.exit_code is not None:
+        os._exit(_state.exit_code)
+
+
 def ignore() -> None:
     """Ignore signals in the last steps of the interpreter, where it would take our handlers away."""
     for number in _WORDS:
@@ -102,8 +108,7 @@ def arm() -> dict[int, Any]:
 
 
 def _handle(number: int, _frame: object) -> None:
-    if _state.exit_code is not None:
-        os._exit(_state.exit_code)
+    leave()
     if _state.received is not None:
         _leave(number)
     _state.received = number

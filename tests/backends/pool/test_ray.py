@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,12 +51,14 @@ class Holds(Noting):
 @pytest.fixture(scope="module")
 def cluster():
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ["RAY_AUTH_MODE"] = "disabled"  # a token of this user may lie in ~/.ray
     from ray.cluster_utils import Cluster
 
     found = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
     found.nodes = [found.add_node(num_cpus=2) for _ in range(2)]
     yield found
     found.shutdown()
+    del os.environ["RAY_AUTH_MODE"]
 
 
 @pytest.fixture
@@ -243,6 +246,81 @@ def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, marked, end, 
         assert not [path for path in own[0].rglob("*") if path.is_socket()]
 
 
+def listeners(pids):
+    """The addresses and ports at which processes listen, with the first word of their command, as the kernel has them."""
+    found = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A":
+                host, port = fields[1].split(":")
+                found[f"socket:[{fields[9]}]"] = host, int(port, 16)
+    for pid in pids:
+        for file in Path(f"/proc/{pid}/fd").glob("*"):
+            with suppress(OSError):
+                if (name := str(file.readlink())) in found:
+                    yield Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode(), *found[name]
+
+
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
+"""127.0.0.1 in the tables of the kernel, also as an address of version 6."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+@pytest.mark.parametrize("more", [(), ("local",)], ids=["alone", "local"])
+def test_a_cluster_that_was_started_for_a_run_is_for_it_alone(folder, marked, more, default_signals, monkeypatch):
+    """It listens on loopback alone, and one who does not know its token is refused."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    process = started("world.py:Waits", "run", "--workers", 1, "--ray", *more)
+    try:
+        wait_until(lambda: lines(folder / "computing"), "no actor computes", 240)
+        listening = list(listeners(marked()))
+        assert {host for _, host, _ in listening} <= LOOPBACK
+        [port] = [port for command, _, port in listening if command.endswith("gcs_server")]
+        code = f"import ray; ray.init('127.0.0.1:{port}', log_to_driver=False)"
+        environment = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": "1"}
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        ) as intruder:
+            assert any("InvalidAuthToken" in line for line in intruder.stderr)
+            intruder.kill()
+    finally:
+        process.kill()
+        process.communicate()
+    wait_until(lambda: not marked(), "Ray is left", 240)
+
+
+@pytest.mark.parametrize("how", ["stopped", "its head is killed"])
+def test_a_cluster_that_ends_is_named_as_the_reason(folder, marked, how, monkeypatch, default_signals):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
+    monkeypatch.setenv("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "1")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--include-dashboard=false"]
+    start += ["--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=1"]
+    try:
+        cluster = subprocess.Popen(start, stdout=subprocess.PIPE, text=True)
+        assert any("Ray runtime started" in line for line in cluster.stdout)
+        process = started("world.py:Waits", "run", "--workers", 1, "--ray", f"127.0.0.1:{port}")
+        wait_until(lambda: lines(folder / "computing"), "no actor computes", 240)
+        if how == "stopped":
+            cluster.terminate()
+        else:
+            [head] = {pid for pid in marked() if b"gcs_server\0" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+            os.kill(head, signal.SIGKILL)
+        said = process.communicate(timeout=240)[1]
+        assert process.returncode == 2, said
+        assert "the Ray cluster has ended" in said, said
+        assert "Traceback" not in said
+        assert "sys.exit" not in said
+    finally:
+        for pid in marked():
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not marked(), "Ray is left")
+
+
 @pytest.mark.parametrize("named", ["option", "RAY_ADDRESS"])
 def test_an_address_where_nothing_listens_is_told_at_once(folder, monkeypatch, named):
     with socket.socket() as taken:  # bound, and nobody listens
@@ -250,8 +328,17 @@ def test_an_address_where_nothing_listens_is_told_at_once(folder, monkeypatch, n
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         if named == "RAY_ADDRESS":
             monkeypatch.setenv(named, address)
-        with pytest.raises(KshotError, match=rf"^--ray {address}: there is no Ray cluster: Connection refused"):
+        where = f"--ray {address}" if named == "option" else f"RAY_ADDRESS={address}"
+        with pytest.raises(KshotError, match=rf"^{where}: there is no Ray cluster: Connection refused"):
             kshot.evaluate("embedded", "capitals.py:Cities", workers=2, ray=address if named == "option" else "auto")
+
+
+def test_a_ray_without_tokens_is_refused(folder, monkeypatch):
+    import ray._raylet
+
+    monkeypatch.delattr(ray._raylet, "AuthenticationTokenLoader")
+    with pytest.raises(KshotError, match=r"^--ray: Ray [\d.]+ has no tokens, .*pip install -U 'kshot\[ray\]'"):
+        kshot.evaluate("embedded", "capitals.py:Cities", workers=2, ray="local")
 
 
 def test_files_travel_to_other_machines(tmp_path, monkeypatch):

@@ -7,9 +7,12 @@ lost, ``run`` ends with an error; Ray makes the actor anew wherever there is roo
 
 from __future__ import annotations
 
+import atexit
+import importlib
 import os
 import pickle
 import queue
+import secrets
 import signal
 import socket
 import sys
@@ -32,7 +35,9 @@ from kshot.backends.pool.contract import (
     Report,
     WaitsFor,
 )
+from kshot.backends.pool.ray_address import RayAddress
 from kshot.backends.pool.worker import WorkerLoop, packed_events
+from kshot.core import interrupts
 from kshot.core.errors import BackendError
 from kshot.core.extras import import_package
 from kshot.core.visible import one_line
@@ -42,12 +47,20 @@ _WAIT_SECONDS = 10.0
 _LONG_WAITS = 6
 """After so many of these waits, a worker is taken to find no machine, though the cluster has what it needs."""
 _RETRY_SECONDS = 0.5
-_CONNECT_SECONDS = 10.0
-_OWN_CLUSTER = {"RAY_gcs_rpc_server_reconnect_timeout_s": "5"}
-"""What a cluster that is started for a run is told: how long its processes look for a run that was killed (Ray: 60 s).
-As an environment variable, because a version of Ray that does not know it leaves it alone."""
+_WATCH_SECONDS = 1.0
+_GRACE_SECONDS = 3.0
+"""An actor that ends before it has a place may be the first sign that its cluster ends, whose processes follow."""
+_RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
+"""How long Ray's processes look for a head that is gone. Then they end themselves, and kshot with them."""
+_RECONNECT_SECONDS = 60.0
+"""Ray's own choice."""
+_OWN_RECONNECT_SECONDS = 5
+"""In a cluster that is started for a run, whose processes are to end soon after a run that was killed."""
+_PATIENCE = 0.7
+"""The part of that time after which a head that does not answer is given up, before Ray ends the process."""
 _CLOSE_SECONDS = 20.0
 _METHOD_THREADS = 4
+_LOOPBACK = "127.0.0.1"
 
 
 class ActorWorker:
@@ -80,53 +93,53 @@ def _host() -> str:
     return socket.gethostname()
 
 
-def _check_somebody_listens(address: str) -> None:
-    """Refuse an address HOST:PORT at which nothing listens: Ray itself tries for minutes, and then ends the process."""
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal():
-        return  # Ray knows what it is
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
-    except (OSError, OverflowError, UnicodeError) as exc:
-        what = f"there is no Ray cluster: {getattr(exc, 'strerror', None) or exc}"
-        raise BackendError(what, where=f"--ray {address}", hint="Start one: ray start --head.") from exc
-
-
 class RayActors:
-    """Starts workers as actors of a cluster: the one at an address, the one that Ray finds, or one of this machine."""
+    """Starts workers as actors of a cluster: the one at an address, or one that is for this run alone."""
 
     def __init__(self, address: str) -> None:
-        """Connect to the cluster; ``auto`` is the one that Ray finds, else a new one on this machine."""
+        """Connect to the cluster that ``--ray`` names, unless this process is connected to one."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # Ray would join what it finds at its first call
         self._ray = import_package("--ray", "ray")
+        _check_tokens(self._ray.__version__)
         self._own = not self._ray.is_initialized()
         self._needs: dict[str, float] = {}
         self._actors: list[Any] = []
         self._threads: dict[int, threading.Thread] = {}
-        self._job, self._closed = b"", threading.Event()
+        self._job, self._closed, self._ended = b"", threading.Event(), threading.Event()
         self._report: Report = _silent
         self._sockets: list[Path] = []
+        self._head: tuple[str, int] | None = None
+        self._patience = _PATIENCE * _RECONNECT_SECONDS
         if self._own:
-            self._connect(None if address == "auto" else address)
+            self._connect(RayAddress.given(address))
 
-    def _connect(self, address: str | None) -> None:
-        _check_somebody_listens(address or os.environ.get("RAY_ADDRESS", ""))
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            with _variables(_OWN_CLUSTER if address == "local" else {}):
-                context = self._ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-            names = (context.address_info.get(name) for name in ("raylet_socket_name", "object_store_address"))
-            self._sockets = [Path(name) for name in names if name]
-        except (ConnectionError, RuntimeError, ValueError, OSError) as exc:
-            what = f"there is no Ray cluster: {one_line(exc)[:200]}"
-            raise BackendError(
-                what, where=f"--ray {address or ''}".strip(), hint="Start one: ray start --head."
-            ) from exc
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                for number, handler in handlers.items():  # Ray takes SIGTERM for itself
-                    if handler is not None:
-                        signal.signal(number, handler)
+    def _connect(self, address: RayAddress | None) -> None:
+        with _signals_kept():
+            try:
+                if address is None:
+                    self._patience = _PATIENCE * _OWN_RECONNECT_SECONDS
+                    with _loopback_with_token(self._ray):
+                        context = self._init("local")
+                else:
+                    self._patience = _PATIENCE * float(os.environ.get(_RECONNECT, _RECONNECT_SECONDS))
+                    address.check()
+                    context = self._init(address.text)
+            except (ConnectionError, RuntimeError, ValueError, OSError) as exc:
+                why = one_line(exc)[:200]
+                raise address.error(why) if address else _not_started(why) from exc
+        found = getattr(context, "address_info", None) or {}
+        self._sockets = [
+            Path(found[name]) for name in ("raylet_socket_name", "object_store_address") if found.get(name)
+        ]
+        host, _, port = str(found.get("gcs_address", "")).rpartition(":")
+        self._head = (host.strip("[]"), int(port)) if host else None
+        if address is None and not (self._head and self._head[0] == _LOOPBACK):
+            self._ray.shutdown()
+            raise _not_started(f"it listens at {host}, where others reach it")
+
+    def _init(self, address: str) -> Any:
+        return self._ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
 
     def resources(self) -> Mapping[str, float]:
         """Return what all machines of the cluster have."""
@@ -150,6 +163,7 @@ class RayActors:
         self._actors = [made.remote() for _ in range(workers)]
         for worker in range(workers):
             self.restart(worker)
+        threading.Thread(target=self._watch, name="kshot Ray cluster", daemon=True).start()
 
     def restart(self, worker: int, /) -> None:
         """Have an actor run the job; Ray has made it anew, or does so when there is room."""
@@ -165,23 +179,51 @@ class RayActors:
         """End the actors, and the cluster if it was started for this run."""
         until = monotonic() + _CLOSE_SECONDS
         try:
-            for worker in idle:
+            waited_for = () if self._ended.is_set() else idle
+            for worker in waited_for:
                 self.send(worker, CloseJob())
-            for worker in idle:
+            for worker in waited_for:
                 self._threads[worker].join(max(0.0, until - monotonic()))
         finally:
             self._closed.set()
             self._report = _silent
-            for actor in self._actors:
-                with suppress(Exception):  # it may be gone already
-                    self._ray.kill(actor, no_restart=True)
-            for thread in self._threads.values():
-                thread.join(_CLOSE_SECONDS)
+            if not self._ended.is_set():
+                self._release()
             self._actors, self._threads = [], {}
-            if self._own:
-                self._ray.shutdown()
-                for path in self._sockets:
-                    _remove_dead(path)
+
+    def _release(self) -> None:
+        for actor in self._actors:
+            with suppress(Exception):  # it may be gone already
+                self._ray.kill(actor, no_restart=True)
+        for thread in self._threads.values():
+            thread.join(_CLOSE_SECONDS)
+        if self._own:
+            self._ray.shutdown()
+            _forget_token()
+            for path in self._sockets:
+                if _is_dead(path):  # Ray leaves those of a cluster that it has ended
+                    path.unlink(missing_ok=True)
+
+    def _watch(self) -> None:
+        """Notice the end of the cluster, before Ray ends this process for it."""
+        heard = monotonic()
+        while not self._closed.wait(_WATCH_SECONDS):
+            if self._head is None or _answers(self._head):
+                heard = monotonic()
+            if self._node_is_dead() or monotonic() - heard > self._patience:
+                self._end_cluster()
+                return
+
+    def _node_is_dead(self) -> bool:
+        return bool(self._sockets) and _is_dead(self._sockets[0])
+
+    def _end_cluster(self) -> None:
+        """Say that the cluster has ended; from then on no call of Ray returns, and its last steps neither."""
+        if self._closed.is_set() or self._ended.is_set():
+            return
+        self._ended.set()
+        atexit.register(interrupts.leave)
+        self._report(0, [Raised(BackendError, "the Ray cluster has ended", "", "")])
 
     def _follow(self, worker: int) -> None:
         """Report the events of an actor until it ends or is lost."""
@@ -204,7 +246,11 @@ class RayActors:
             return
 
     def _end_life(self, worker: int, life: _Life, event: Event) -> None:
-        if not life.raised and not self._closed.is_set():
+        if not life.placed:
+            self._closed.wait(_GRACE_SECONDS)
+        if self._node_is_dead():
+            self._end_cluster()
+        elif not life.raised and not self._closed.is_set():
             self._report(worker, [event])
 
     def _report_life(self, worker: int, actor: Any, life: _Life) -> None:
@@ -252,27 +298,94 @@ class _Life:
     told: bool = False
 
 
+def _not_started(why: str) -> BackendError:
+    return BackendError(f"Ray cannot start a cluster: {why}", where="--ray local")
+
+
 @contextmanager
-def _variables(added: Mapping[str, str]) -> Iterator[None]:
-    """Have environment variables in this block; those that the user has set stay as they are."""
-    new = [name for name in added if name not in os.environ]
-    os.environ.update({name: added[name] for name in new})
+def _signals_kept() -> Iterator[None]:
+    """Keep our handlers of signals: Ray takes SIGTERM for itself, and ends the process by it while it connects."""
+    on_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stopped = False
+    try:
+        yield
+    except SystemExit as exc:
+        stopped = exc.code == signal.SIGTERM
+        if not stopped:
+            raise BackendError(f"Ray has given up: it ended with code {exc.code}", where="--ray") from exc
+    finally:
+        for number, handler in handlers.items() if on_main else ():
+            if handler is not None:
+                signal.signal(number, handler)
+        if stopped:
+            signal.raise_signal(signal.SIGTERM)
+
+
+@contextmanager
+def _loopback_with_token(ray: Any) -> Iterator[None]:
+    """Have a cluster that is started in this block listen on loopback alone, and obey only who knows its token."""
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    variables = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        _RECONNECT: str(_OWN_RECONNECT_SECONDS),
+    }
+    try:
+        with _variables(variables):
+            _forget_token()
+            yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+        if not ray.is_initialized():
+            _forget_token()
+
+
+@contextmanager
+def _variables(given: Mapping[str, str]) -> Iterator[None]:
+    """Have environment variables in this block, for the processes that it starts."""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
     try:
         yield
     finally:
-        for name in new:
-            del os.environ[name]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
-def _remove_dead(path: Path) -> None:
-    """Remove the file of a socket that nobody listens to: Ray leaves those of a cluster that it has ended."""
-    import socket
+def _check_tokens(version: str) -> None:
+    if not hasattr(importlib.import_module("ray._raylet"), "AuthenticationTokenLoader"):
+        what = f"Ray {version} has no tokens, so others could give orders to its clusters"
+        raise BackendError(what, where="--ray", hint="Install a later one: pip install -U 'kshot[ray]'")
 
-    with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as tried:  # not every system has such sockets
+
+def _forget_token() -> None:
+    """Have Ray read mode and token anew: it keeps those that it found when it was imported, or last used."""
+    raylet = importlib.import_module("ray._raylet")
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _answers(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address, _WATCH_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _is_dead(path: Path) -> bool:
+    """Whether nobody listens to the socket of a file."""
+    with suppress(AttributeError, OSError), socket.socket(socket.AF_UNIX) as tried:  # not every system has such sockets
         try:
             tried.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
+        except (ConnectionRefusedError, FileNotFoundError):
+            return True
+    return False
 
 
 def _silent(_worker: int, _events: Sequence[Event]) -> None:
