@@ -148,6 +148,50 @@ SIGNALS = {
 }
 
 
+ASKING = """
+import os
+def can(do):
+    try:
+        do()
+    except OSError:
+        return False
+    return True
+def filled(files, megabytes):
+    for number in range(files):
+        with open(f"f{number}", "wb") as file:
+            file.write(b"0" * (megabytes << 20))
+can_do = {
+    "read": can(lambda: open(PATH).read()),
+    "list": can(lambda: os.listdir(os.path.dirname(PATH))),
+    "signal": can(lambda: os.kill(PID, 0)),
+    "ask about files": can(lambda: os.stat(PATH)),
+    "ask about processes": can(lambda: os.getpgid(PID)),
+    "make many files": can(lambda: filled(5000, 0)),
+    "write much": can(lambda: filled(7, 10)),
+}
+"""
+NOT_STOPPED = {
+    "bwrap": {"make many files"},
+    "namespaces": set(),
+    "landlock": {"ask about files", "ask about processes", "make many files", "write much"},
+}
+
+
+@pytest.mark.skipif(not LINUX, reason="the kernel's layers")
+@pytest.mark.parametrize("mode", NOT_STOPPED)
+def test_what_is_not_stopped_is_what_security_md_lists(mode, monkeypatch, tmp_path):
+    if mode == "bwrap" and sandbox.bubblewrap() is None:
+        pytest.skip("there is no bwrap here, or it does not work")
+    if mode == "landlock" and not _landlock_works():
+        pytest.skip("this kernel has no Landlock")
+    if mode != "bwrap":
+        monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
+    (tmp_path / "mine").write_text("mine")
+    code = f"PATH, PID = {str(tmp_path / 'mine')!r}, {os.getpid()}\n{ASKING}"
+    done = sandbox.value_of(code, "can_do", 60.0, layers=CONTAINER if mode == "landlock" else KERNEL)
+    assert {name for name, could in done.items() if could} == NOT_STOPPED[mode]
+
+
 @pytest.mark.skipif(not LINUX, reason="the kernel's layers")
 @pytest.mark.parametrize("wrapped", [False, True], ids=["own layers", "bwrap"])
 @pytest.mark.parametrize("layers", [KERNEL, CONTAINER, NO_LANDLOCK], ids="+".join)

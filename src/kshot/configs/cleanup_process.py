@@ -41,7 +41,7 @@ class CleanupProcess(KeptProcess):
             if exc.kind == NOT_CONFINED:
                 raise DataError(
                     f"this system cannot confine the process that calls {name}: it lacks {exc.message}",
-                    hint="Use Linux with seccomp, and Landlock or mount namespaces.",
+                    hint="Use Linux 6.2 or later with seccomp and Landlock.",
                 ) from None
             limit = {TOO_SLOW: f"{SECONDS:g} s", OUT_OF_MEMORY: f"{CONFIG.limits.memory_mb} MB"}.get(exc.kind)
             if limit is None:

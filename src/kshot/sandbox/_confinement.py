@@ -168,7 +168,7 @@ def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) 
     _limits.set_limits(job["limits"], processes=most if filtered else 0)
     lacking = [] if filtered else ["seccomp"]
     if not (locked or own_root or job.get("in_bubblewrap", False)):
-        lacking.append("Landlock (Linux 6.2 or later) or mount namespaces")
+        lacking.append("Landlock (Linux 6.2 or later)" + (" or mount namespaces" if job["own_root"] else ""))
     if "guard" in layers and (lacking or not job.get("own_root", False)):  # it looks into /proc, which its root lacks
         alone = not (frozen or (locked and filtered))
         refuse = _refusal(job["name"], report, final=alone)

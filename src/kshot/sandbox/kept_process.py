@@ -17,7 +17,7 @@ START = {"start": True}
 NOT_CONFINED, TOO_SLOW, OUT_OF_MEMORY = "NotConfinedError", "TooSlow", "MemoryError"
 """Kinds of faults: the system cannot confine the worker; a request took too much time, or memory."""
 _START_HINT = "Free memory or processes of this machine, and run the command again: what is done is kept."
-_CONFINE_HINT = "Use Linux with seccomp, and Landlock or mount namespaces."
+_CONFINE_HINT = "Use Linux 6.2 or later with seccomp and Landlock."
 
 
 class KeptProcess:
