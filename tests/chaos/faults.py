@@ -61,13 +61,20 @@ def run_with_faults(samples, root, launcher, lasting=LASTING):
         found.check(asked == failed, f"the third run asked {len(asked ^ failed)} other samples than the failed ones")
         undisturbed = launcher.run(calm, arguments)
     found.check(undisturbed["code"] == 0, f"the undisturbed run ended with {undisturbed['code']}: {_said(calm)}")
-    for name in ("samples.jsonl", "summary.json"):
-        same = (faulty / "run" / name).read_bytes() == (calm / "run" / name).read_bytes()
-        found.check(same, f"{name} is not as on a server without faults")
+    samples = [(folder / "run" / "samples.jsonl").read_bytes() for folder in (faulty, calm)]
+    found.check(samples[0] == samples[1], "samples.jsonl is not as on a server without faults")
+    found.check(_summary(faulty) == _summary(calm), "summary.json is not as on a server without faults")
     found.check(not _failed(faulty), "samples have failed on the mended server")
     keys = Counter(row["key"] for row in _rows(faulty, "journal.jsonl") if "failed" not in row["response"])
     found.check(max(keys.values()) == 1, "an answer is twice in the journal")
     return asdict(found)
+
+
+def _summary(folder):
+    """Return the summary without what was paid for beside the answers: faults cost something."""
+    summary = json.loads((folder / "run" / "summary.json").read_text())
+    answers = [row for row in summary["usage"] if row["role"] not in {"probe", "unused"}]
+    return json.dumps(summary | {"usage": answers})
 
 
 def _arguments(url, samples):

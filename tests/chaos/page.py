@@ -54,7 +54,7 @@ def faults_table(figures):
         "failed, by kind": failures,
         "samples that the second run asked": f"{figures['asked_in_second']:,}: the failed ones, and no other",
         after: f"{', '.join(f'{memory[at] / 1024:.0f}' for at in shown)} MiB",
-        "after the server was mended": "all answered; `samples.jsonl` and `summary.json` are those of a server without faults",
+        "after the server was mended": "all answered; `samples.jsonl` and `summary.json` are those of a server without faults, but for what the faults cost",
     }
     kinds = Counter(figures["faults"]).most_common()
     lines = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]

@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import Any, TypeAlias
 
-from kshot.core.errors import KshotError, RunError
+from kshot.core.errors import KshotError
 from kshot.core.records import Failed, Generate, Loglik, Ranking, Request, Response, Search, Usage
+from kshot.core.spent import PROBE, UNUSED, Aside, Spent, TryEnd, is_paid, read_spent, written
 
 Prices: TypeAlias = Mapping[str, tuple[float, float]]
 """By role: USD per million tokens read, and per million tokens written."""
@@ -29,21 +31,6 @@ _RECORD_SECONDS = 1.0
 
 class LimitReached(KshotError):  # noqa: N818 - it is no fault: the run stops where the user wants it to
     """A run stopped at ``--max-requests`` or ``--max-cost``; its answers are in the journal."""
-
-
-@dataclass(slots=True)
-class _Spent:
-    """What one role was asked: requests (each further try counts too), those answered or failed, and their tokens.
-
-    ``unanswered`` were under way when an earlier call was stopped: each may have cost as much as an average one.
-    """
-
-    requests: int = 0
-    answered: int = 0
-    failed: int = 0
-    unanswered: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
 
 
 class Budget:
@@ -67,10 +54,11 @@ class Budget:
     ) -> None:
         """Take the limits; ``earlier`` is what ``record`` was given before. ``kept``: answers outlive the process."""
         self._max_requests, self._max_cost, self._prices = max_requests, max_cost, dict(prices or {})
-        self._roles = _read(earlier or {})
+        self._roles = read_spent(earlier or {})
         self._record, self._kept = record, kept
         self._recorded, self._recorded_at = self._requests, -math.inf
         self._under_way: dict[str, int] = {}  # started and not answered, by role
+        self._metered: dict[str, str] = {}  # the roles of the models that count their own requests, by name
         self._unsent: dict[str, int] = {}  # those of them that no server was sent yet
         self._refused = False
         self._lock = threading.Lock()  # servers count their tries in a thread of their own
@@ -118,22 +106,48 @@ class Budget:
 
     # ---- after it ----
 
-    def answered(self, role: str, request: Request, response: Response) -> None:
-        """Count the tokens of an answer. One that does not tell them counts with the most that they can be.
+    def follow(self, role: str, model: str, tries: Tries) -> None:
+        """Let the tries of a server count what they are sent and what they bring."""
+        self._metered[model] = role
+        tries.allow, tries.ended = partial(self.try_again, role), partial(self.ended, role, model)
+
+    def ended(self, role: str, model: str, usage: Usage | None, end: TryEnd) -> None:
+        """Count a try of a server that came to its end, with the tokens of its reply."""
+        with self._lock:
+            spent = self._of(role)
+            spent.add(usage)
+            if end == PROBE:
+                spent.probes += 1
+                found = spent.beside(model, PROBE)
+                found.requests += 1
+                found.add(usage)
+                return
+            spent.answered += end == "answered"
+            spent.failed += end == "failed"
+            if usage is not None:  # the answer takes what it counts itself away again
+                spent.beside(model, UNUSED).add(usage)
+
+    def answered(self, role: str, request: Request, response: Response, model: str = "") -> None:
+        """Count an answer of a model. One that does not tell its tokens counts with the most that they can be.
 
         A failed request counts as much as an average one: the server may have charged it.
         """
+        failed = isinstance(response, Failed)
+        usage = None if isinstance(response, (Failed, Ranking)) else response.usage
         with self._lock:
             spent = self._of(role)
             self._under_way[role] = max(0, self._under_way.get(role, 0) - 1)
-            usage = None if isinstance(response, (Failed, Ranking)) else response.usage
-            spent.failed += isinstance(response, Failed)
-            if usage is None and role in self._prices and not isinstance(response, Failed):
-                usage = _most(request)
-            if usage is not None:
-                spent.answered += 1
-                spent.prompt_tokens += usage.prompt_tokens
-                spent.completion_tokens += usage.completion_tokens
+            spent.given_up += failed
+            spent.finished += not failed
+            if usage is None and role in self._prices and not failed:
+                spent.add(_most(request))
+            if (metered := self._metered.get(model)) is not None:
+                if usage is not None:
+                    self._of(metered).beside(model, UNUSED).add(usage, -1)
+            else:
+                spent.failed += failed
+                spent.answered += not failed
+                spent.add(usage)
             many = self.limited and self._requests - self._recorded >= _RECORD_REQUESTS
             due = many or monotonic() - self._recorded_at >= _RECORD_SECONDS
         if due:
@@ -148,10 +162,26 @@ class Budget:
         """Record what was spent. What was sent and not answered stays unanswered if the run stops here."""
         with self._lock:
             self._recorded, self._recorded_at = self._requests, monotonic()
-            spent = {role: asdict(each) for role, each in self._roles.items()}
-            for role, each in spent.items():
-                each["unanswered"] += self._under_way.get(role, 0) - self._unsent.get(role, 0)
+            spent = {role: written(each) for role, each in self._roles.items()}
         self._record(spent)
+
+    def record_rest(self) -> None:
+        """Record what was spent since it was last recorded, if anything was."""
+        with self._lock:
+            is_new = self._recorded != self._requests
+        if is_new:
+            self.record()
+
+    def beside(self) -> Iterator[tuple[str, str, str, Aside]]:
+        """Yield what was paid for beside the answers: by role, model and kind."""
+        with self._lock:
+            found = [
+                (role, model, kind, replace(aside))
+                for role, spent in self._roles.items()
+                for model, kinds in spent.aside.items()
+                for kind, aside in kinds.items()
+            ]
+        yield from (each for each in found if is_paid(each[3], each[2]))
 
     # ---- the limits ----
 
@@ -173,16 +203,26 @@ class Budget:
 
     @property
     def cost(self) -> float:
-        """The cost of the answers so far, in USD."""
+        """What the tokens so far cost, in USD; the limit counts more: what failed may have been charged, too."""
         with self._lock:
-            return self._cost()
+            return sum(self._price(role, spent) for role, spent in self._roles.items())
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """The tokens that all roles have read and written, as far as the answers tell them."""
+        """The tokens that all roles have read and written, as far as the replies tell them."""
         with self._lock:
             roles = self._roles.values()
             return sum(each.prompt_tokens for each in roles), sum(each.completion_tokens for each in roles)
+
+    @property
+    def probed(self) -> tuple[int, int, float]:
+        """The tokens that probes have read and written, and their cost."""
+        with self._lock:
+            found = [
+                (role, kinds.get(PROBE, Aside())) for role, each in self._roles.items() for kinds in each.aside.values()
+            ]
+            cost = sum(self._price(role, aside) for role, aside in found)
+            return sum(a.prompt_tokens for _, a in found), sum(a.completion_tokens for _, a in found), cost
 
     @property
     def priced(self) -> bool:
@@ -207,8 +247,8 @@ class Budget:
     def _requests(self) -> int:
         return sum(each.requests for each in self._roles.values())
 
-    def _of(self, role: str) -> _Spent:
-        return self._roles.setdefault(role, _Spent())
+    def _of(self, role: str) -> Spent:
+        return self._roles.setdefault(role, Spent())
 
     def _room(self, role: str) -> float:
         """Return how many requests of a role may start now."""
@@ -230,27 +270,20 @@ class Budget:
         return sum(self._cost_of(role) for role in self._roles)
 
     def _cost_of(self, role: str) -> float:
-        spent, (read, written) = self._roles[role], self._prices.get(role, (0.0, 0.0))
-        cost = (spent.prompt_tokens * read + spent.completion_tokens * written) / 1e6
-        return cost + (spent.failed + spent.unanswered) * cost / spent.answered if spent.answered else cost
+        """Return the cost of a role; what failed or was left unanswered counts as much as the average."""
+        spent, cost = self._roles[role], self._price(role, self._roles[role])
+        return cost + (spent.given_up + spent.unanswered) * cost / spent.finished if spent.finished else cost
+
+    def _price(self, role: str, spent: Spent | Aside) -> float:
+        read, written = self._prices.get(role, (0.0, 0.0))
+        return (spent.prompt_tokens * read + spent.completion_tokens * written) / 1e6
 
     def _mean(self, role: str) -> float | None:
         """Return the average cost of an answer; None before the first one."""
         spent = self._roles.get(role)
-        if spent is None or not spent.answered:
+        if spent is None or not spent.finished:
             return None
-        return self._cost_of(role) / (spent.answered + spent.failed + spent.unanswered)
-
-
-def _read(recorded: Any) -> dict[str, _Spent]:
-    """Read what a run folder has recorded, by role."""
-    try:
-        roles = {str(role): _Spent(**each) for role, each in recorded.items()}
-    except (AttributeError, TypeError):
-        roles = {"": _Spent(requests=-1)}
-    if any(type(value) is not int or value < 0 for each in roles.values() for value in asdict(each).values()):
-        raise RunError("spec.json is damaged: what the run has spent cannot be read")
-    return roles
+        return self._cost_of(role) / (spent.finished + spent.given_up + spent.unanswered)
 
 
 _MOST_MEDIA_TOKENS = {"image": 1 << 14, "audio": 1 << 17, "video": 1 << 17}
@@ -271,13 +304,14 @@ def _most(request: Request) -> Usage:
 
 # ---- the tries of a server ----
 
+
 _PREPAID: ContextVar[list[None] | None] = ContextVar("prepaid", default=None)
 
 
 class Tries:
     """Counts what a model behind a server sends: the first try of each request, further tries, questions of its own.
 
-    A run sets ``allow`` and ``sent``; before each try the server calls ``may_send``.
+    A run sets ``allow``, ``sent`` and ``ended``; before each try the server calls ``may_send``, after it ``ended``.
     """
 
     def __init__(self) -> None:
@@ -285,6 +319,8 @@ class Tries:
         """Counts a try beyond the first, or refuses it."""
         self.sent: Callable[[int], None] = lambda _: None
         """Counts the first try of a request, which has its place since it started; see ``Budget.sent``."""
+        self.ended: Callable[[Usage | None, TryEnd], None] = lambda *_: None
+        """Counts what a try has brought; see ``Budget.ended``."""
         self.retries = 0
         """What was sent again after an error."""
 

@@ -292,7 +292,7 @@ class _Engine:
         else:
             response = checked_response(entry.request, response, stream.backend.name)
             self._memo.put(entry.address, entry.digest, response)
-            self._budget.answered(entry.request.role, entry.request, response)
+            self._budget.answered(entry.request.role, entry.request, response, stream.backend.name)
         del self._open[request.ticket], self._by_address[entry.address]
         stream.unanswered -= 1
         for job, slot in entry.waiters:

@@ -64,7 +64,7 @@ def _facts(run: Mapping[str, Any], clock: Clock) -> Iterator[tuple[str, Sequence
     yield "failed", [f"{run['failed']:,} samples"] if run["failed"] else []
     yield "cost", [] if run["cost_usd"] is None else [money(run["cost_usd"])]
     yield "settings", [f"{name} = {written(value)}" for name, value in run["settings"].items()]
-    yield "spent", list(_spent(run["spent"]))
+    yield "spent", list(spent_lines(run["spent"]))
     yield "versions", [", ".join(f"{name} {version}" for name, version in run["versions"].items())]
     yield "files", [", ".join(f"{file['name']} {_size(file['bytes'])}" for file in run["files"])]
 
@@ -91,16 +91,21 @@ def _command(session: Mapping[str, Any]) -> str:
     return shlex.join(map(str, words)) if isinstance(words, list) else ""
 
 
-def _spent(spent: Any) -> Iterator[str]:
+def spent_lines(spent: Any) -> Iterator[str]:
     """Yield what each role has asked and read; the file may hold anything."""
     for role, counts in spent.items() if isinstance(spent, Mapping) else ():
         if not isinstance(counts, Mapping):
             continue
         found = {name: count for name, count in counts.items() if type(count) is int and 0 <= count < _MAX_COUNT}
-        parts = [f"{found.get('requests', 0):,} requests"]
-        parts += [f"{found[name]:,} {name}" for name in ("failed", "unanswered") if found.get(name)]
+        parts = [f"{found.get('requests', 0):,} requests{_kinds(found)}"]
         read, wrote = (abridged(found.get(name, 0)) for name in ("prompt_tokens", "completion_tokens"))
         yield f"{role}: {', '.join(parts)}, {read} tokens read, {wrote} written"
+
+
+def _kinds(found: Mapping[str, int]) -> str:
+    """Return what became of requests, if not all of them were answered."""
+    names = [name for name in ("answered", "failed", "probes", "unanswered") if found.get(name)]
+    return "" if names == ["answered"] else "".join(f", {found[name]:,} {name}" for name in names)
 
 
 def _size(count: int | None) -> str:

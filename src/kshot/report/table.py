@@ -15,6 +15,7 @@ from kshot.core.visible import metric_label
 from kshot.report.cells import cell
 from kshot.report.details_table import DetailsTable
 from kshot.report.quantities import money
+from kshot.report.sample_texts import counted
 
 _MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
@@ -181,6 +182,7 @@ def spending(usage: Sequence[ResultRow]) -> list[str]:
         if "cost_usd" in row or row.get("server"):
             cost = f", {money(row['cost_usd'])}" if "cost_usd" in row else ""
             read, wrote = row["prompt_tokens"], row["completion_tokens"]
-            role = "" if row["role"] == "model" else f" ({row['role']})"
+            requests = f", {counted(row['requests'], 'request')}" if "requests" in row else ""
+            role = "" if row["role"] == "model" else f" ({row['role']}{requests})"
             lines.append(f"{row['model']}{role}: {read:,} tokens read, {wrote:,} written{cost}")
     return lines

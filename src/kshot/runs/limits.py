@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kshot.core.budget import Budget
 from kshot.core.errors import RunError, UsageError
 from kshot.core.options import flag
+from kshot.core.records import ResultRow
 from kshot.runs.folder import RunFolder
 from kshot.runs.headline import finite
 from kshot.settings import Settings
@@ -20,8 +21,17 @@ _PRICES = {
 """The options that say what the tokens of a role cost."""
 
 
-def budget_of(settings: Settings, folder: RunFolder | None, record: Callable[[dict[str, Any]], None]) -> Budget:
-    """Return the budget of a run; what earlier calls have spent in the folder counts. ``record`` adds to it."""
+def budget_of(
+    settings: Settings,
+    folder: RunFolder | None,
+    record: Callable[[dict[str, Any]], None],
+    *,
+    scores_again: bool = False,
+) -> Budget:
+    """Return the budget of a run; what earlier calls have spent in the folder counts. ``record`` adds to it.
+
+    Scoring again asks nothing, so nothing limits it.
+    """
     given = {role: settings.prices(role) for role in _PRICES}
     prices = {
         role: (read or 0.0, written or 0.0) for role, (read, written) in given.items() if (read, written) != _NONE
@@ -29,8 +39,11 @@ def budget_of(settings: Settings, folder: RunFolder | None, record: Callable[[di
     limits = settings.max_requests, settings.max_cost
     if folder is None:
         return Budget(*limits, prices, kept=False)
+    earlier = folder.spec.get("spent")
     try:
-        return Budget(*limits, prices, earlier=folder.spec.get("spent"), record=record)
+        if scores_again:
+            return Budget(earlier=earlier)
+        return Budget(*limits, prices, earlier=earlier, record=record)
     except RunError as exc:
         exc.where = str(folder.path)
         raise
@@ -50,6 +63,30 @@ def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:
                     f"--max-cost needs {flag(name)}: the {role} is behind a server, and its price is not known",
                     hint=f"Add {flag(name)} USD (per million tokens).",
                 )
+
+
+def usage_rows(
+    answers: Mapping[tuple[str, str], Sequence[int]], budget: Budget, settings: Settings, servers: Collection[str]
+) -> list[ResultRow]:
+    """Return the tokens of the answers, by model and role, and then those of probes and of replies in no answer."""
+
+    def row(model: str, role: str, named: str, read: int, wrote: int) -> ResultRow:
+        found: ResultRow = {"model": model, "role": named, "prompt_tokens": read, "completion_tokens": wrote}
+        prices = settings.prices(role)
+        if any(price is not None for price in prices):
+            found["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
+        return found
+
+    rows = [
+        row(model, role, role, *sums) | ({"server": True} if model in servers else {})
+        for (model, role), sums in answers.items()
+    ]
+    for role, model, kind, aside in budget.beside():
+        named = kind if role == "model" else f"{role} {kind}"
+        requests = {"requests": aside.requests} if aside.requests else {}
+        found = row(model, role, named, aside.prompt_tokens, aside.completion_tokens)
+        rows.append(found | {"server": True} | requests)
+    return rows
 
 
 def recorded_cost(options: Mapping[str, Any], spent: Any) -> float | None:

@@ -6,15 +6,13 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import IO, Any, TypeAlias
 
-from kshot.core.budget import Budget
 from kshot.core.corpus import Corpus
-from kshot.core.errors import BackendError, UsageError
+from kshot.core.errors import BackendError, RunError, UsageError
 from kshot.core.failed_parts import failure_notes
 from kshot.core.kill_points import reach
 from kshot.core.memo import Memo
@@ -36,7 +34,7 @@ from kshot.runs.batch_round import BatchRound
 from kshot.runs.data_digest import DataDigests
 from kshot.runs.first_failures import failure_line
 from kshot.runs.folder import SUMMARY, RunFolder
-from kshot.runs.limits import budget_of, check_prices
+from kshot.runs.limits import budget_of, check_prices, usage_rows
 from kshot.runs.meter import RunMeter
 from kshot.runs.passages_file import keeping_passages
 from kshot.runs.record import RunRecord
@@ -99,8 +97,7 @@ class Run:
         self._servers: set[str] = set()
         self._tokens_read: dict[str, tuple[int, int]] = {}
         self._data = DataDigests({} if folder is None else folder.spec.get("data", {}), self._tell_changed)
-        # Scoring asks nothing, so nothing limits it.
-        self._budget = Budget() if self._scores_again else budget_of(settings, folder, self._record_spent)
+        self._budget = budget_of(settings, folder, self._record_spent, scores_again=self._scores_again)
         self._meter = RunMeter(self._budget)
         self._batches = BatchRound(folder)
 
@@ -117,6 +114,9 @@ class Run:
             if self._folder is not None and len(self._folder.journal):
                 exc.hint = f"{exc.hint} {_KEPT}".strip()
             raise
+        finally:
+            with suppress(RunError):  # the error that ends the run is the one to show
+                self._budget.record_rest()
 
     def _all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> RunRecord:
         results: list[ResultRow] = []
@@ -138,7 +138,7 @@ class Run:
             self._check(self._results)  # before the files are replaced
         results = corrected_gaps(results)
         comparisons = [] if self._split else compared(self._results, results)
-        notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
+        notes, usage = list(self._notes), usage_rows(self._usage, self._budget, self._settings, self._servers)
         path = None if self._folder is None else self._folder.path
         held = samples if path is None else None  # those of a folder are read when they are asked for
         record = RunRecord(results, notes, path, self._failures, comparisons, usage, self._identity, held)
@@ -286,6 +286,7 @@ class Run:
         self._note_end(result, roles)
         figures = [] if self._split else list(result_rows(result))
         self._watcher.finished(figures)
+        self._meter.end()
         reach("run.task_done")
         return figures
 
@@ -328,16 +329,6 @@ class Run:
             notes = [f"{name}: {note}" for name, backend in recorded.items() for note in backend.notes_on(topics)]
         return (replace(task, facts={**task.facts, "recordings": notes}) if notes else task), notes
 
-    def _priced(self, model: str, role: str, read: int, wrote: int) -> ResultRow:
-        """Return a model's tokens as a row of the summary, with their cost where prices are given."""
-        row: ResultRow = {"model": model, "role": role, "prompt_tokens": read, "completion_tokens": wrote}
-        if model in self._servers:
-            row["server"] = True
-        prices = self._settings.prices(role)
-        if any(price is not None for price in prices):
-            row["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
-        return row
-
     def note(self, text: str) -> None:
         """Show a note, and keep it for the summary; once, however often it is given."""
         if text not in self._notes:
@@ -358,7 +349,7 @@ class Run:
             check_prices(self._settings, [role for role, model in models.items() if _is_server(model)])
         for role, model in models.items():
             if isinstance(model, LanguageModel) and model.abilities.tries is not None:
-                model.abilities.tries.allow = partial(self._budget.try_again, role)
+                self._budget.follow(role, model.name, model.abilities.tries)
                 self._meter.follow_tries(model.abilities.tries)
         evaluated = models.get("model")
         self._meter.follow_workers(evaluated.abilities.activity if isinstance(evaluated, LanguageModel) else None)

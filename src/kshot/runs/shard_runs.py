@@ -277,15 +277,15 @@ def _position(item: tuple[str, Any]) -> tuple[int, str]:
     return (int(item[0]) if item[0].isascii() and item[0].isdecimal() else 0, item[0])
 
 
-def _sums(parts: Iterable[Any]) -> dict[str, dict[str, int]]:
+def _sums(parts: Iterable[Any]) -> dict[str, Any]:
     """Return what all shards have spent: by role, counts of requests and tokens."""
-    total: dict[str, dict[str, int]] = {}
+    total: dict[str, Any] = {}
     for part in parts:
-        for role, counts in part.items() if isinstance(part, dict) else ():
-            for name, count in counts.items() if isinstance(counts, dict) else ():
-                if type(count) is int and count >= 0:
-                    sums = total.setdefault(role, {})
-                    sums[name] = sums.get(name, 0) + count
+        for name, value in part.items() if isinstance(part, dict) else ():
+            if isinstance(value, dict):
+                total[name] = _sums([total.get(name), value])
+            elif type(value) is int and value >= 0 and type(total.get(name, 0)) is int:
+                total[name] = total.get(name, 0) + value
     return total
 
 

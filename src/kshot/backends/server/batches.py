@@ -29,7 +29,7 @@ from kshot.core.budget import Tries
 from kshot.core.errors import BackendError, RunError
 from kshot.core.postponed import BatchStore, Postponed
 from kshot.core.protocols import RequestQueue
-from kshot.core.records import Failed, Request, Response
+from kshot.core.records import Failed, Request, Response, Usage
 from kshot.core.serialization import digest, key
 
 _MOST_TRIES = 5
@@ -57,7 +57,7 @@ class BatchedModel(NamedTuple):
     call: Callable[[Request], ServerCall]
     adapt: Callable[[Body, HttpReply], bool]
     changes: Callable[[Mapping[str, Any] | None], dict[str, Any]]
-    inspect: Callable[[Any], None]
+    inspect: Callable[[Any], Usage | None]
     tries: Tries
     redacted: Callable[[Response], Response]
 
@@ -185,8 +185,10 @@ class Batches:
         mark = key(self._model.fingerprint, digest(request))
         result = self._results.pop(mark, None)
         response = None if result is None else self._response(mark, request, result)
-        if response is not None:
+        if result is not None and response is not None:
+            usage = self._model.inspect(result.body) if result.status == _OK else None
             self._model.tries.sent(1)
+            self._model.tries.ended(usage, "failed" if isinstance(response, Failed) else "answered")
             if isinstance(response, Failed):
                 self._failed[mark] = response
             return self._model.redacted(response)

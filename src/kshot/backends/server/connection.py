@@ -35,7 +35,7 @@ from kshot.backends.server.server_load import ServerLoad
 from kshot.core.budget import Tries
 from kshot.core.extras import import_package
 from kshot.core.kill_points import reach
-from kshot.core.records import Failed
+from kshot.core.records import Failed, Usage
 
 T = TypeVar("T")
 Body = dict[str, Any]
@@ -61,9 +61,9 @@ class Connection:
     """The connection to one server, made in the event loop that uses it."""
 
     def __init__(
-        self, address: Address, load: ServerLoad, tries: Tries, inspect: Callable[[Any], None] = lambda _: None
+        self, address: Address, load: ServerLoad, tries: Tries, inspect: Callable[[Any], Usage | None] = lambda _: None
     ) -> None:
-        """Take the address and the load of the server; ``inspect`` is called with every reply that is JSON."""
+        """Take the address and the load of the server; ``inspect`` gets every reply, and reads its tokens."""
         self._http = load_aiohttp()
         self.address, self.load = address, load
         self.answered = 0
@@ -88,21 +88,32 @@ class Connection:
         """Close the sockets."""
         await self._session.close()
 
-    async def post_once(self, path: str, body: Body, read: Callable[[Any], T], *, again: bool = False) -> T:
-        """Send a body once; whatever comes but a reply that ``read`` can read is an error. ``again``: it was sent."""
+    async def post_once(
+        self, path: str, body: Body, read: Callable[[Any], T], *, again: bool = False, probe: bool = False
+    ) -> T:
+        """Send a body once; whatever comes but a reply that ``read`` can read is an error. ``again``: it was sent.
+
+        ``probe``: it is sent to find out what the server offers.
+        """
         if not self._tries.may_send():
             raise UnsentError
         self._tries.retries += again
-        result = await self._try_once(path, body, read)
+        usage: Usage | None = None
+        try:
+            reply = await self._exchange(path, body)
+            usage = self._inspect(reply.body) if reply.status == _OK else None
+            result = self._result(reply, body, read)
+        except Exception:
+            self._tries.ended(usage, "probe" if probe else "failed")
+            raise
+        self._tries.ended(usage, "probe" if probe else "answered")
         self.answered += 1
         return result
 
-    async def _try_once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
-        reply = await self._exchange(path, body)
+    def _result(self, reply: HttpReply, body: Body, read: Callable[[Any], T]) -> T:
         if reply.status != _OK:
             raise self._error(reply, body)
         try:
-            self._inspect(reply.body)
             return read(reply.body)
         except (MalformedReplyError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
             reason = self.address.account.redacted(repr(exc))[:80]

@@ -135,6 +135,7 @@ class ServerLogprobs:
             if start is None or (counted and "".join(whole.texts[start:]) != text):
                 alone = await self._echo(post, api, prompt.text) if prompt.text else EchoedTokens((), ())
                 start = len(alone.texts) if counted else common_prefix_length(whole.texts, alone.texts)
+                usages.append(alone.usage)
             likelihoods.append(self._summed(whole, start, prompt.text, text, tokens=tokens))
             usages.append(whole.usage)
         return Scored(tuple(likelihoods), _total(usages))
@@ -316,7 +317,7 @@ def _posts_once(connection: Connection) -> _Post:
     """Return what posts to one server in a call that it has taken already, and does not try again."""
 
     async def post(path: str, build: Callable[[], Body], read: Callable[[Any], Any], **_: Any) -> Any:
-        return await connection.post_once(path, build(), read)
+        return await connection.post_once(path, build(), read, probe=True)
 
     return post
 

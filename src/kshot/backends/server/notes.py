@@ -10,6 +10,7 @@ from kshot.backends.server.address import Address
 from kshot.backends.server.http_errors import shortened
 from kshot.backends.server.keys import Account
 from kshot.backends.server.replies import usage_from
+from kshot.core.records import Usage
 
 _DATED = re.compile(r"[-@:._](?:\d{4}-\d{2}-\d{2}|\d{3,8}|latest)")
 _ENDINGS = (".gguf", ".safetensors", ".bin")
@@ -42,10 +43,10 @@ class _Inspector:
         self._said: Any = model
         self._other_model = False
 
-    def __call__(self, body: Any) -> None:
-        """Note another model than was asked for, and token counts that are not possible."""
+    def __call__(self, body: Any) -> Usage | None:
+        """Return the tokens; note another model than was asked for, and token counts that are not possible."""
         if not isinstance(body, Mapping):
-            return
+            return None
         said = body.get("model")
         is_new, self._said = said != self._said, said  # most replies name the same model
         if is_new and isinstance(said, str) and not self._other_model and names_other_model(self._model, said):
@@ -55,6 +56,7 @@ class _Inspector:
         if gives_impossible_usage(body, *self._usage_fields):
             text = "the server gives token counts that are not possible; they are not counted"
             self._notes.add(f"{self._place}{text}")
+        return usage_from(body, *self._usage_fields)
 
 
 def names_other_model(asked: str, said: str) -> bool:

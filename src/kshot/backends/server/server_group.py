@@ -13,6 +13,7 @@ from kshot.backends.server.http_errors import HttpReply, RequestFailedError
 from kshot.backends.server.rate_limiter import RateLimiter
 from kshot.backends.server.server_load import RequestLimits, ServerLoad, told_absences
 from kshot.core.budget import Tries
+from kshot.core.records import Usage
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class ServerGroup:
         addresses: Sequence[Address],
         limits: RequestLimits,
         tries: Tries,
-        inspectors: Sequence[Callable[[Any], None]],
+        inspectors: Sequence[Callable[[Any], Usage | None]],
         where: str,
     ) -> None:
         """Take the addresses and the limits of each; of each server, an inspector gets every reply that is JSON."""
@@ -102,7 +103,7 @@ class ServerGroup:
                 await check(connection)
             body, is_again = build(), sent
             sent = True
-            return await connection.post_once(path, body, read, again=is_again)
+            return await connection.post_once(path, body, read, again=is_again, probe=probed is not None)
 
         while True:
             try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kshot import __version__
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
+from kshot.core.spent import PROBE, UNUSED
 from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.inspect_samples import ScoreForm, forms_of
 from kshot.report.exports.shots import shots_in_prompts
@@ -158,16 +159,18 @@ def _usage(record: RunRecord, model: str) -> dict[str, ModelUsage]:
 
     if len({row["task"] for row in task_rows(record.results) if row["model"] == model}) != 1:
         return {}
-    return {
-        one_line(row["model"]): ModelUsage(
-            input_tokens=row["prompt_tokens"],
-            output_tokens=row["completion_tokens"],
-            total_tokens=row["prompt_tokens"] + row["completion_tokens"],
-            total_cost=finite(row.get("cost_usd")),
-        )
-        for row in record.usage
-        if row["role"] == "model" and row["model"] == model
-    }
+    rows = [row for row in record.usage if row["model"] == model and row["role"] in {"model", PROBE, UNUSED}]
+    if not rows:
+        return {}
+    read, wrote = (sum(row[name] for row in rows) for name in ("prompt_tokens", "completion_tokens"))
+    costs = [cost for row in rows if (cost := finite(row.get("cost_usd"))) is not None]
+    used = ModelUsage(
+        input_tokens=read,
+        output_tokens=wrote,
+        total_tokens=read + wrote,
+        total_cost=sum(costs) if costs else None,
+    )
+    return {one_line(model): used}
 
 
 def _time(found: Any, record: RunRecord) -> str:

@@ -13,6 +13,8 @@ from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, command, figure, tag, text, together
 from kshot.report.page.tables import Column, TableRow, count, data_table
 from kshot.report.quantities import dollars, duration
+from kshot.report.run_details import spent_lines
+from kshot.report.sample_texts import counted
 from kshot.report.table import short_names
 from kshot.runs.first_failures import failure_line
 from kshot.runs.headline import finite, task_rows
@@ -48,6 +50,8 @@ def _run(run: PageRun, read: SamplesRead | None) -> Iterator[Markup]:
     if line := command_of(sessions):
         yield tag("p", "To run it again" if _words(sessions)[0] == "kshot" else "Started by", class_="label")
         yield command(line)
+    spent = [tag("li", text(line[:_MAX_TEXT])) for line in spent_lines(run.spec.get("spent"))]
+    yield from _listed("Requests and tokens in all sessions", spent)
     if run.record.usage:
         yield _usage(run)
     notes = [tag("li", text(note[:_MAX_TEXT])) for note in run.record.notes]
@@ -119,7 +123,8 @@ def _usage(run: PageRun) -> Markup:
     columns += [Column("tokens written", numbers=True), *([Column("cost in USD", numbers=True)] if priced else [])]
     rows = []
     for at, row in enumerate(usage[:_MOST]):
-        cells: list[Markup | str] = [names[str(row["model"])], str(row["role"])]
+        role = f"{row['role']}, {counted(row['requests'], 'request')}" if "requests" in row else str(row["role"])
+        cells: list[Markup | str] = [names[str(row["model"])], role]
         cells += [count(row[name], name) for name in ("prompt_tokens", "completion_tokens")]
         cost = finite(row.get("cost_usd"))
         cells += [figure(cost, "" if cost is None else dollars(cost), "cost_usd")] if priced else []
