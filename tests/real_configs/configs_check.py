@@ -1,9 +1,9 @@
 """kshot on every config file of OpenCompass and AISBench: ``make configs-check``.
 
 The homes run in an environment of their own (``benchmarks/.peers/configs``). They render the prompts of some entries of
-every file on made-up rows, as text, with a meta template and as messages, and score made-up replies. kshot must render
-the same prompts, run every file to a score by its command line (without the home's code, and with it), and give the
-home's figures. The test suite does not include this script.
+every file on made-up rows, as text, with a meta template and as messages, and score made-up replies. kshot must give the
+loaders the same keys of every entry, render the same prompts, run every file to a score by its command line (without the
+home's code, and with it), and give the home's figures. The test suite does not include this script.
 
     python tests/real_configs/configs_check.py [--keep FOLDER] [--home NAME] [--most N] [--files PATTERN] [--part PART …]
 """
@@ -25,11 +25,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from tests.real_configs import apart, cleaning, comparing, evaluating, reference, users_data  # noqa: E402 - the path is set above
+from tests.real_configs import apart, cleaning, comparing, evaluating, keys, reference, users_data  # noqa: E402 - the path is set above
 
 CORES = 2
-PARTS = ("prompts", "cleanups", "without", "with")
-ENOUGH = {"prompts": 99.5, "cleanups": 97.0, "without": 75.0, "with": 95.0}
+PARTS = ("keys", "prompts", "cleanups", "without", "with")
+ENOUGH = {"keys": 100.0, "prompts": 99.5, "cleanups": 97.0, "without": 75.0, "with": 95.0}
 LISTED = 12
 PROGRESS_FILES = 50
 
@@ -49,7 +49,8 @@ def main() -> int:
         folder = (options.keep or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         homes = options.home or list(reference.HOMES)
-        _record(folder, homes, options.most)
+        if options.part != ["keys"]:
+            _record(folder, homes, options.most)
         low = [
             f"{home}, {part}"
             for home in homes
@@ -72,12 +73,26 @@ def _record(folder: Path, homes: list[str], most: int) -> None:
 
 def _checked(folder: Path, home: str, part: str, pattern: str) -> bool:
     """Check one part of a home; whether enough is right."""
-    lines = [line for line in comparing.lines(folder / f"{home}.jsonl") if fnmatch(line["file"], pattern)]
+    recorded = folder / f"{home}.{'keys' if part == 'keys' else 'jsonl'}"
+    if part == "keys" and not recorded.exists():
+        reference.record_keys(home, recorded)
+    lines = [line for line in comparing.lines(recorded) if fnmatch(line["file"], pattern)]
     start = time.monotonic()
-    check = {"prompts": _prompts, "cleanups": _cleanups}.get(part, _scores)
+    check = {"keys": _keys, "prompts": _prompts, "cleanups": _cleanups}.get(part, _scores)
     share = check(folder, home, part, lines)
     print(f"  ({time.monotonic() - start:.0f} s)\n", flush=True)
     return share >= ENOUGH[part]
+
+
+def _keys(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> float:
+    place = reference.home_of(home)
+    with ProcessPoolExecutor(CORES) as pool:
+        parts = pool.map(keys.compare, [lines[start::CORES] for start in range(CORES)], [place] * CORES)
+        results = [one for part in parts for one in part]
+    lost = keys.lost(results)
+    print(f"{home}: keys of {sum(one['count'] for one in results)} entries of {len(results)} kinds")
+    print("\n".join([*keys.table(results), *(f"  - {line}" for line in lost[:LISTED])]))
+    return 100 * (1 - len(lost) / max(len(results), 1))
 
 
 def _prompts(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> float:

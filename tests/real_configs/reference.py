@@ -101,8 +101,21 @@ def home_of(framework: str) -> Path:
 
 def record(framework: str, out: Path, most: int) -> subprocess.Popen[bytes]:
     """Start the recording of what a home says of its own entries."""
+    return _started("record.py", framework, out, str(most))
+
+
+def record_keys(framework: str, out: Path) -> None:
+    """Let a home say which keys it gives the loaders of its entries."""
+    if _started("keys.py", framework, part := out.with_suffix(".keys_part")).wait():
+        sys.exit(
+            f"{framework} failed: {part.with_suffix('.log').read_text(encoding='utf-8', errors='replace')[-3000:]}"
+        )
+    part.rename(out)
+
+
+def _started(script: str, framework: str, out: Path, *more: str) -> subprocess.Popen[bytes]:
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-    command = [str(python()), str(HERE / "home" / "record.py"), framework, str(home_of(framework)), str(out), str(most)]
+    command = [str(python()), str(HERE / "home" / script), framework, str(home_of(framework)), str(out), *more]
     log = out.with_suffix(".log").open("wb")
     return subprocess.Popen(command, stdout=log, stderr=log, cwd=out.parent, env={**os.environ, **offline})
 
