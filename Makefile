@@ -104,7 +104,7 @@ $(VLLM_READY): pyproject.toml
 	$(VLLM)/bin/pip install -q -e . 'pytest>=8.3'
 	touch $(VLLM_READY)
 
-# lm-eval itself beside kshot, on tiny models and on a share of its own task files; ten minutes. Its environment is made when
+# lm-eval itself beside kshot, on tiny models and on a share of its own task files; a quarter of an hour. Its environment is made when
 # first needed.
 lmeval-check: $(READY)
 	$(BIN)/python tests/real_lmeval/lmeval_check.py

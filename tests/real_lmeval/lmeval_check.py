@@ -40,7 +40,7 @@ from tests.real_lmeval.models import FAMILIES, build_family, random_model, weigh
 from tests.real_lmeval.rows import MAKERS, as_text, rows, write_rows  # noqa: E402 - as above
 
 RECORDED_ROWS = 5
-SEAM_ROWS = 10
+SEAM_ROWS, OWN_SHOTS = 6, 2
 RECORDED_TOKENIZERS = seams.TOKENIZERS[: seams.ALWAYS_THE_SAME]
 RECORDED_SEAM_ROWS, RECORDED_SEAM_SHOTS = 2, 1
 
@@ -123,10 +123,10 @@ def compare_seams(folder: Path) -> int:
         print("running lm-eval on texts and chats", flush=True)
         in_lmeval("in_lmeval.py", folder, *seams.SHOTS)
     expected = json.loads((folder / "lmeval.json").read_text(encoding="utf-8"))
-    whole = seams.Tally()
-    print(
-        f"{'chat template':13} {'answers':>8} {'others':>6} {'figures':>8} {'others':>6}  by kshot's own rules, 2 shots"
-    )
+    whole, own_whole = seams.Tally(), seams.Tally()
+    columns = f"{'answers':>8} {'others':>6} {'figures':>8} {'others':>6} {'largest':>8}"
+    print(f"{'':13} {'':{len(columns)}}  by kshot's own rules, {OWN_SHOTS} shots")
+    print(f"{'chat template':13} {columns}  {columns}")
     for number, family in enumerate(seams.TOKENIZERS):
         print(f"-- {family}")
         for template in (seams.TEXT, *seams.TEMPLATES):
@@ -135,13 +135,14 @@ def compare_seams(folder: Path) -> int:
                 runs = {shape: expected[seams.key(number, template, shape, shots)] for shape in seams.SHAPES}
                 seams.compare(seams.ran(folder, number, template, shots), runs, tally)
             own = seams.Tally()
-            runs = {shape: expected[seams.key(number, template, shape, 2)] for shape in seams.SHAPES}
-            seams.compare(seams.ran(folder, number, template, 2, own_rules=True), runs, own)
+            runs = {shape: expected[seams.key(number, template, shape, OWN_SHOTS)] for shape in seams.SHAPES}
+            seams.compare(seams.ran(folder, number, template, OWN_SHOTS, own_rules=True), runs, own)
             print(f"{template:13} {tally}  {own}", flush=True)
             for difference in (tally.other_answers + tally.other_figures)[:5]:
                 print(f"      {difference}")
             whole.add(tally)
-    print(f"{'all':13} {whole}")
+            own_whole.add(own)
+    print(f"{'all':13} {whole}  {own_whole}")
     return int(len(whole.other_answers) > (1 - seams.ENOUGH) * whole.answers or bool(whole.other_figures))
 
 

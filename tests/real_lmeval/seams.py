@@ -141,9 +141,12 @@ def key(number: int, template: str, shape: str, shots: int) -> str:
 
 def ran(folder: Path, number: int, template: str, shots: int, *, own_rules: bool = False) -> Any:
     """Run kshot on all tasks; ``own_rules``: those by which kshot's other tasks score options."""
+    import torch
+
     import kshot
     from kshot.backends.hf.model import Transformers
 
+    torch.set_num_threads(1)  # so small a model is slower on several
     chat = None if template == TEXT else (folder / "templates" / f"{template}.jinja").read_text(encoding="utf-8")
     model = Transformers(
         str(folder / "models" / str(number)), device="cpu", batch_size=16, truncate="left", chat_template=chat
@@ -182,11 +185,11 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Add what was compared elsewhere."""
-        self.answers, self.figures = self.answers + other.answers, self.figures + other.figures
-        self.other_answers, self.other_figures = (
-            self.other_answers + other.other_answers,
-            self.other_figures + other.other_figures,
-        )
+        self.answers += other.answers
+        self.figures += other.figures
+        self.largest = max(self.largest, other.largest)
+        self.other_answers += other.other_answers
+        self.other_figures += other.other_figures
 
     def __str__(self) -> str:
         return f"{self.answers:8} {len(self.other_answers):6} {self.figures:8} {len(self.other_figures):6} {self.largest:8.1e}"
