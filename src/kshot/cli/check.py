@@ -160,7 +160,8 @@ def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
                 said.add(note)
                 say(note)
         if isinstance(source, ConfigSource):
-            file.models = [_model(entry, settings) for entry in source.model_entries]
+            listed = [] if source.config.not_run else source.model_entries  # they would be for others, too
+            file.models = [_model(entry, settings) for entry in listed]
             file.entries = [*source.checks(settings, _judge(source, settings))]
         else:
             file.entries = [*source.checks(settings)]

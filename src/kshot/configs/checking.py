@@ -33,6 +33,10 @@ def check_entry(
 
     ``judge``: the model that a run would ask, or why the one that is named cannot be opened.
     """
+    try:
+        entry.check_is_run()
+    except DataError as exc:
+        return EntryCheck(entry.abbr, "", "", "", missing=(_lack("kind", exc, entry),))
     missing: list[Lack] = []
     rows, found = _rows(entry, data, settings, missing)
     splits = rows if rows is not None else made_up_rows(entry)

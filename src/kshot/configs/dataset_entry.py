@@ -11,6 +11,7 @@ from kshot.configs.foreign_template import with_foreign_templates
 from kshot.configs.home import Home, Part
 from kshot.configs.label_prompts import with_prompts
 from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
+from kshot.configs.not_run import what_it_is
 from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
 from kshot.configs.rows import SelectedRows, Splits, read_rows
@@ -38,12 +39,15 @@ class DatasetEntry:
         framework: str = "",
         project: Project | None = None,
         homes: Mapping[str, Home] | None = None,
+        tasks: tuple[str, ...] = (),
     ) -> None:
         """Keep the dict. ``registered``: what the config gives a name; ``framework``: what it was written for.
 
         ``project``: where the rows that it names must lie; None for a dict that the user gave. ``homes``: the projects
-        whose source is here, by framework; ``used`` says what of the entry ran by their code.
+        whose source is here, by framework; ``used`` says what of the entry ran by their code. ``tasks``: those of the
+        framework's own that run it.
         """
+        self._tasks = tasks
         self.body, self.strict, self.where, self.framework, self.project = body, strict, where, framework, project
         self.registered, self.homes = registered or {}, homes or {}
         self.used: dict[tuple[Part, str], Home] = {}
@@ -60,7 +64,19 @@ class DatasetEntry:
             framework=self.framework,
             project=self.project,
             homes=self.homes,
+            tasks=self._tasks,
         )
+
+    @property
+    def is_run(self) -> bool:
+        """Whether kshot runs such entries: some are for agents, or for inferencers that it does not have."""
+        return not what_it_is(self.body, self._tasks)[0]
+
+    def check_is_run(self) -> None:
+        """Refuse an entry that kshot does not run, and say what it is."""
+        what, by = what_it_is(self.body, self._tasks)
+        if what:
+            raise DataError(f"it is {what}; kshot does not run it", where=self.place, hint=by)
 
     def __getitem__(self, key: str) -> Any:
         """Return one of the dict's values."""
@@ -135,6 +151,7 @@ class DatasetEntry:
     @property
     def inferencer(self) -> dict[str, Any]:
         """The inferencer's dict."""
+        self.check_is_run()
         config = self.infer_cfg.get("inferencer")
         if not isinstance(config, Mapping) or "type" not in config:
             raise DataError(

@@ -14,6 +14,7 @@ from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.home import Home, find_homes
 from kshot.configs.named_paths import config_file, home_folder, root_folder
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, names_framework
+from kshot.configs.not_run import tasks_named
 from kshot.configs.project import Project
 from kshot.core.errors import DataError
 from kshot.sandbox.profiles import LAYERS
@@ -24,6 +25,7 @@ _RUNNING = ("infer", "eval", "judge_infer")
 _KEYS = 5
 """How many keys of a section its note names."""
 _COMBINATIONS = "model_dataset_combinations"
+_CHATML = "chatml_datasets"
 _PARTS = ("reader_cfg", "infer_cfg", "eval_cfg")
 
 
@@ -47,14 +49,16 @@ class Config:
         self.notes = [
             *_notes(project, str(found["lacking"] or "")),
             *map(_home_note, self.homes.values()),
-            *_unread_sections(project.file.name, self.variables),
         ]
         self.registered: dict[str, Any] = dict(found["registered"])
+        self._tasks = tasks_named(self.variables)
         self.datasets: dict[str, list[DatasetEntry]] = {
             name: [self._entry(each) for each in value]
             for name, value in self.variables.items()
             if name.endswith("datasets") and _holds_dicts(value)
         }
+        if not self.not_run:
+            self.notes += _unread_sections(project.file.name, self.variables)
         self.models: list[dict[str, Any]] = self._dicts("models")
         self.judge_models: list[dict[str, Any]] = self._dicts("judge_models")
 
@@ -74,6 +78,11 @@ class Config:
             for each in entries:
                 seen.setdefault(repr(each.body), each)
         return list(seen.values())
+
+    @property
+    def not_run(self) -> bool:
+        """Whether kshot runs none of its entries: the file is for something else."""
+        return bool(self.chosen) and not any(each.is_run for each in self.chosen)
 
     def close(self) -> None:
         """End the config's process, and those of the homes."""
@@ -98,6 +107,7 @@ class Config:
             framework=self._framework,
             project=self.project,
             homes=self.homes,
+            tasks=self._tasks,
         )
 
 
@@ -118,6 +128,8 @@ def _unread_sections(file: str, variables: Mapping[str, Any]) -> Iterator[str]:
     if found:
         one = "has" if len(found) == 1 else "have"
         yield f"{' and '.join(found)} of {file} {one} no effect: kshot divides, runs and scores the work in its own way"
+    if variables.get(_CHATML) and "datasets" in variables:
+        yield f"{_CHATML} of {file} has no effect: OpenCompass adds these datasets, and kshot does not run them"
     if variables.get(_COMBINATIONS):
         yield f"{_COMBINATIONS} of {file} has no effect: every model answers every dataset (-m and --only choose)"
 

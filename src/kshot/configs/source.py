@@ -136,8 +136,10 @@ class ConfigSource(Source[ConfigSettings]):
         return [each for each, own in called if not self._only or any(_matches(own, one) for one in self._only)]
 
     def check(self, settings: ConfigSettings) -> None:
-        """Refuse a retriever that has nothing to choose."""
+        """Refuse a retriever that has nothing to choose, and entries that kshot does not run."""
         del settings  # the retriever that the user names is an argument of this source
+        for entry in self.entries:
+            entry.check_is_run()
         if self._retriever is not None:
             check_wanted(self._retriever["type"], self._retriever.get("ice_num", 0), where=self.label)
 

@@ -11,7 +11,7 @@ class Lack:
     """What an entry lacks to run."""
 
     part: str
-    """The part that lacks it: ``data``, ``prompts``, ``evaluation``, ``judge``, ``name``, ``file``, ``functions``."""
+    """The part that lacks it: ``data``, ``prompts``, ``evaluation``, ``judge``, ``name``, ``file``, ``kind``, ..."""
     message: str
     """What is wrong, and what to do, for this entry."""
     alike: tuple[str, ...]

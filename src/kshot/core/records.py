@@ -288,8 +288,7 @@ class Generated:
 
     Stop reasons: ``stop`` (it came to its end), ``length`` (it has all tokens that were asked for), ``window`` (the
     context window was full before that). ``cut_tokens``: so many were cut from the left of a prompt that was too long.
-    ``token_logprobs``: those of ``text``, if they were asked for and the model gives them. ``whole``: the reply as the
-    model wrote it, where reasoning was taken out of its text.
+    ``token_logprobs``: those of ``text``, if asked for and given. ``whole``: the reply before thoughts were taken out.
     """
 
     text: str
@@ -316,10 +315,7 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One likelihood for each continuation, in the order of the request.
-
-    ``cut_tokens``: so many were cut from the left of a prompt that was too long, at most.
-    """
+    """One likelihood for each continuation, in order; at most ``cut_tokens`` were cut from the left of the prompt."""
 
     likelihoods: tuple[Likelihood, ...]
     usage: Usage | None = None
