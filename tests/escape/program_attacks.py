@@ -262,6 +262,10 @@ LEAVING = {
     + "fd = libc.memfd_create(b'x', 0)\nos.write(fd, b'#!/bin/sh\\ntouch @OUTSIDE@/@MARK@')\nlibc.syscall(322, fd, b'', None, None, 0x1000)\nraise SystemExit",
     "multiprocessing": f"{WRONG}import multiprocessing, time\nmultiprocessing.get_context('fork').Process(target=time.sleep, args=(600,)).start()",
     "a thread that never ends": f"{WRONG}import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()",
+    "threads without end": CTYPES + WRONG + "import mmap, time\nstack = mmap.mmap(-1, 65536)\n"
+    "top = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(stack)) + 32768)\n"
+    "for number in range(12000):\n    number % 100 or time.sleep(0.002)\n    if libc.clone(libc.pause, top, 0x50F00, None) < 0:\n        raise SystemExit\n"
+    "raise ValueError('@CANARYTEXT@')",
     "survives its parent": CTYPES
     + WRONG
     + "if libc.prctl(1, 0, 0, 0, 0) == 0:\n    raise ValueError('@CANARYTEXT@')\nraise SystemExit",

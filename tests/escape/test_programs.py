@@ -43,6 +43,7 @@ EVERYWHERE = "KSHOT_ESCAPE" in os.environ  # make escape
 WAYS = [(mode, abi) for mode in MODES for abi in range(NEWEST + 1)] if EVERYWHERE else [("landlock", ENOUGH)]
 REACHING = [name for name in ATTACKS if EVERYWHERE or not name.startswith("forges")]
 AN_ORDINARY_USER = 65534
+ENDLESS_THREADS = ATTACKS["leaves something: threads without end"]
 
 
 class Surroundings:
@@ -161,6 +162,15 @@ def confined():
 
 
 def attacked(around, sandboxes, program, **options):
+    if (
+        program == ENDLESS_THREADS
+        and os.geteuid() == 0
+        and sandbox.bubblewrap() is not None
+        and "namespaces" in options.get("layers", MODES["bwrap"])
+    ):
+        pytest.skip(
+            "the kernel sets no limit for root, and where bwrap is there is no /proc to count them: SECURITY.md"
+        )
     tests = TESTS.replace("@SECRET@", str(around.secret))
     outcome = sandbox.run(around.written(program), tests, timeout=SECONDS, **options)
     assert not outcome.passed

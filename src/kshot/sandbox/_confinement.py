@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from importlib.machinery import SourceFileLoader
 
 from kshot.sandbox import _kernel, _landlock, _limits, _seccomp
@@ -29,6 +30,11 @@ _SHELL_SIGNAL = 128
 _SCRATCH_MB = 64
 _OPEN_FILES = 1024
 """More than a worker has open before it is confined."""
+_MAX_THREADS, _LOOK_SECONDS = 2048, 0.05
+"""More threads than libraries start on large machines. Without an end, nobody could start a process any more."""
+_NOBODY = 65534
+_STAT_THREADS = 17
+"""Which of the words behind the name in ``/proc/PID/stat`` is the number of threads."""
 
 
 def read_job() -> tuple[dict[str, Any], BinaryIO, int]:
@@ -55,8 +61,8 @@ def enter_child(
 ) -> bool:
     """Fork, and return in the child. True: the child has namespaces of its own.
 
-    The parent waits for the child, kills it after so many seconds, kills what the child left running, and exits as
-    the child did. It reports a child that did not end by itself: ``timeout`` or ``failed``, and the reason.
+    The parent waits for the child, kills it after so many seconds or when it has too many threads, kills what it left
+    running, and exits as it did. It reports a child that did not end by itself: ``timeout`` or ``failed``, and why.
     """
     if not hasattr(os, "fork"):  # Windows
         return False
@@ -67,13 +73,15 @@ def enter_child(
     first = _first_process() if apart else None
     child = os.fork()
     if child:
-        status, late = _wait_for(child, seconds)
+        status, why = _wait_for(child, seconds)
         if first is not None:  # all that is left in the namespace ends with it
             os.kill(first, signal.SIGKILL)
             os.waitpid(first, 0)
         _end_orphans()
         killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        if seconds is not None and (late or killed_by == signal.SIGXCPU):
+        if why == "crowded":
+            report("failed", f"started more than {_MAX_THREADS} threads")
+        elif seconds is not None and (why or killed_by == signal.SIGXCPU):
             report("timeout", f"timed out after {seconds:g} s")
         elif killed_by:
             report("failed", f"killed by {signal.Signals(killed_by).name}")
@@ -99,22 +107,31 @@ def _first_process() -> int:
         signal.pause()
 
 
-def _wait_for(child: int, seconds: float | None) -> tuple[int, bool]:
-    """Return the status of a child that has ended, and whether it was killed because its time was over."""
-    late = False
+def _wait_for(child: int, seconds: float | None) -> tuple[int, str]:
+    """Return the status of a child that has ended, and why it was killed: ``late``, ``crowded``, or ""."""
+    why = ""
+    end = None if seconds is None else time.monotonic() + seconds
 
-    def expire(*_: object) -> None:
-        nonlocal late
-        late = True
-        os.kill(child, signal.SIGKILL)
+    def look(*_: object) -> None:
+        nonlocal why
+        why = why or ("late" if end is not None and time.monotonic() >= end else "")
+        why = why or ("crowded" if _threads(child) > _MAX_THREADS else "")
+        if why:
+            os.kill(child, signal.SIGKILL)
 
-    if seconds is not None:
-        signal.signal(signal.SIGALRM, expire)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
     _, status = os.waitpid(child, 0)
-    if seconds is not None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return status, late
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return status, why
+
+
+def _threads(process: int) -> int:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - pathlib takes long to load
+            return int(file.read().rpartition(b")")[2].split()[_STAT_THREADS])
+    except OSError:  # there is no /proc here
+        return 0
 
 
 def _end_orphans() -> None:
@@ -163,8 +180,9 @@ def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) 
         os.chdir(job["cwd"])  # again: another file system may lie there now
     except OSError:
         os.chdir(folder)
-    # In a user namespace of its own, the limit counts the threads of this process alone.
-    most = job.get("max_threads") if apart else None
+    # In a user namespace of its own, where root is nobody, the limit counts the threads of this process alone.
+    by_bubblewrap = job.get("in_bubblewrap", False) and os.stat("/usr/lib").st_uid == _NOBODY  # noqa: PTH116 - pathlib takes long to load
+    most = job.get("max_threads") if apart or by_bubblewrap else None
     _limits.set_limits(job["limits"], processes=most if filtered else 0)
     lacking = [] if filtered else ["seccomp"]
     if not (locked or own_root or job.get("in_bubblewrap", False)):

@@ -72,6 +72,7 @@ PROGRAM = Profile(
     variables={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
     threads=True,
     own_root=True,
+    max_threads=2048,
 )
 """A program that a model wrote, and the tests that judge it, in a process each."""
 
