@@ -7,7 +7,10 @@ import re
 import pytest
 
 import kshot
+from kshot.core.watcher import MeterReading
+from kshot.loggers.figures import FigureNames, figures_of
 from kshot.report.step_summary import step_summary
+from kshot.viewer.catalog import Catalog
 from tests.commands import kshot as command
 from tests.failing_runs import evaluated
 
@@ -102,6 +105,42 @@ def test_results_in_python_mark_figures(runs):
     page = kshot.compare(runs / "whole", runs / "failed")._repr_html_()
     assert "50.0‡" in page
     assert LOST in page
+
+
+@pytest.mark.parametrize(
+    ("folders", "figures"),
+    [
+        (("failed",), ("50.00‡", "0.00†")),
+        (("swept",), ("50.00‡",)),
+        (("two",), ("50.00‡",)),
+        (("whole", "failed"), ("50.00‡", "+50.00‡")),
+    ],
+)
+def test_pages_mark_figures(runs, tmp_path, capsys, folders, figures):
+    command(capsys, "report", *(str(runs / each) for each in folders), "--out", str(tmp_path / "page.html"))
+    page = re.sub(r"<script.*?</script>", "", (tmp_path / "page.html").read_text(), flags=re.DOTALL)
+    for each in figures:
+        assert f">{each}<" in page, each
+    assert "‡ an average without towns:easy" in page
+    assert "more than half of the samples failed" in page
+
+
+def test_the_list_of_the_viewer_marks_figures(runs):
+    lines = {line.key: line.line["headline"] for line in Catalog([runs]).runs()}
+    assert (lines["failed"]["mark"], lines["whole"]["mark"]) == ("‡", "")
+    assert lines["failed"]["marked"].startswith("without towns:easy, of which more than half of the samples failed")
+
+
+def test_running_figures_are_marked():
+    assert MeterReading(done=20, failed=2, scored=18, value=50.0).mark == "†"
+    assert MeterReading(done=20, failed=1, scored=19, value=50.0).mark == ""
+
+
+def test_loggers_get_the_number_of_parts(runs):
+    rows = [row for row in kshot.load(runs / "failed").results if "average" in row]
+    found = figures_of(rows, FigureNames(), by_model=False)
+    counts = {name.partition("EM_")[2]: value for name, value in found.items()}
+    assert (counts["left_out"], counts["partly_failed"]) == (1, 1)
 
 
 def test_json_names_the_parts(runs, monkeypatch, capsys):

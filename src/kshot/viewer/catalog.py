@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError
+from kshot.core.failed_parts import failure_mark, failure_words
 from kshot.core.shareable import shareable
 from kshot.core.text_files import is_plain
 from kshot.core.visible import metric_label, one_line
@@ -138,6 +139,8 @@ def _line(key: str, record: dict[str, Any], *, has_samples: bool) -> dict[str, A
     line["headline"] = headline and {
         **{name: headline.get(name) for name in _HEADLINE},
         "metric": metric_label(headline),
+        "mark": failure_mark(headline),
+        "marked": failure_words(headline),
     }
     line |= {"figures": len(record["figures"]), "samples": has_samples}
     return {"key": key, "name": one_line(record["run"]), **shown(line)}

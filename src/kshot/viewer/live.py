@@ -130,6 +130,8 @@ def _tasks(progress: ProgressState) -> list[dict[str, Any]]:
             **{name: getattr(task, name) for name in ("task", "model", "state", "total")},
             **{name: getattr(task.reading, name) for name in ("done", "failed", "value")},
             "metric": task.reading.label,
+            "mark": task.reading.mark,
+            "marked": f"{task.reading.failed:,} failed",
             "ci95": None if task.reading.interval is None else list(task.reading.interval),
         }
         for task in progress.tasks

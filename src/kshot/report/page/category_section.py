@@ -12,7 +12,7 @@ from kshot.report.breakdown import Breakdown, By, FigureScale, breakdown, figure
 from kshot.report.page.charts import Chart, chart_grid
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import estimate, field_number
+from kshot.report.page.numbers import estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 
 _MAX_CHARTS = 4
@@ -57,7 +57,7 @@ def _section(runs: Sequence[PageRun], by: By) -> Section | None:
     said, left = tag("p", " ".join(told), class_="soft"), len(scales) - _MAX_CHARTS
     others = f"… and {left:,} more metric{'s' if left > 1 else ''} in summary.json: kshot show --by {by} --metric NAME"
     more = [tag("p", others, class_="chart-note")] if left > 0 else []
-    return Section(id_, title, together((said, chart_grid(charts), *more)))
+    return Section(id_, title, together((said, chart_grid(charts), mark_notes(part.row for part in parts), *more)))
 
 
 def _together(parts: Sequence[_PartFigure], by: By, runs: Sequence[PageRun]) -> list[_PartFigure]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.compared_pairs import pair_names, pair_of
@@ -84,16 +85,16 @@ def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
     against = f": {pairs.run} − {pairs.baseline}" if pairs.run and pairs.baseline else ""
     title = f"Difference in {metric}{'' if upwards else ' (lower is better)'}{against}"
     family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
-    notes = _notes(family, hollow=any(row["verdict"] is None for row in rows))
+    notes = _notes(family, rows, hollow=any(row["verdict"] is None for row in rows))
     heads = ("difference", "95 %", "won", "lost")
     table = _table(rows, digits, several=pairs.several)
     return interval_chart(id_, title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes).html
 
 
-def _notes(family: int, *, hollow: bool) -> list[str]:
+def _notes(family: int, rows: Sequence[ResultRow], *, hollow: bool) -> list[str]:
     """Return what stands below a chart of differences."""
     notes = [f"{correction(family)}; the intervals are not."] if family > 1 else []
-    return [*([_HOLLOW] if hollow else []), *notes]
+    return [*([_HOLLOW] if hollow else []), *notes, *mark_legend(rows)]
 
 
 def _difference(row: ResultRow, digits: int) -> Estimate:
@@ -101,7 +102,7 @@ def _difference(row: ResultRow, digits: int) -> Estimate:
     if row["difference"] is None:
         return Estimate(Number(None, "–"))
     ends = [Number(end, signed(end, digits)) for end in row["ci95"] or ()]
-    return Estimate(Number(row["difference"], signed(row["difference"], more)), *ends)
+    return Estimate(Number(row["difference"], signed(row["difference"], more) + failure_mark(row)), *ends)
 
 
 def _table(rows: Sequence[ResultRow], digits: int, *, several: bool) -> DataTable:
@@ -119,7 +120,7 @@ def _table(rows: Sequence[ResultRow], digits: int, *, several: bool) -> DataTabl
             [
                 *named,
                 Number(row["n"], f"{row['n']:,}"),
-                *(_value(row[f"{side}_value"], max(digits, 2)) for side in ("baseline", "run")),
+                *(_value(row, f"{side}_value", max(digits, 2)) for side in ("baseline", "run")),
                 found.value,
                 found,
                 None if p is None else Number(p, p_value(row)),
@@ -130,8 +131,9 @@ def _table(rows: Sequence[ResultRow], digits: int, *, several: bool) -> DataTabl
     return DataTable(heads, lines)
 
 
-def _value(value: float | None, digits: int) -> Number:
-    return Number(value, "–" if value is None else number(value, digits))
+def _value(row: ResultRow, name: str, digits: int) -> Number:
+    value = row[name]
+    return Number(value, ("–" if value is None else number(value, digits)) + failure_mark(row))
 
 
 def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
@@ -193,7 +195,7 @@ def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str
         where = f" on {next(iter(tasks))}" if len(tasks) == 1 else ""
         title = f"Difference in {metric}{where}{'' if upwards else ' (lower is better)'}"
         family = own[0]["family"]
-        notes = _notes(family, hollow=any(row["ahead"] is None for row in own))
+        notes = _notes(family, own, hollow=any(row["ahead"] is None for row in own))
         drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own]
         table = DataTable(_PAIR_HEADS, [_pair_cells(run, row, names) for row in own])
         heads = ("difference", "95 %", "won", "lost")

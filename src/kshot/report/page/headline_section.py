@@ -16,7 +16,7 @@ from kshot.report.page.charts import Cell, Chart, DataTable, chart_grid, folded,
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_rows import MAX_DRAWN
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, Number, estimate, field_number
+from kshot.report.page.numbers import Estimate, Number, estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.svg import SERIES
 from kshot.report.verdicts import model_verdicts
@@ -62,7 +62,11 @@ def headline_section(runs: Sequence[PageRun]) -> Section | None:
     parts = [said, chart_grid(chart.html for chart in shown)]
     if rest:
         parts.append(folded(f"{len(rest)} more charts", chart_grid(chart.html for chart in rest)))
-    parts += [*_failures(runs), _more([*not_drawn, *_others(runs, main)], names)]
+    parts += [
+        mark_notes(each.row for each in (*main, *_others(runs, main))),
+        *_failures(runs),
+        _more([*not_drawn, *_others(runs, main)], names),
+    ]
     return Section("headline", "Main figures", together(parts))
 
 

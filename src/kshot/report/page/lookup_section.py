@@ -17,7 +17,7 @@ from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.charts_stacked import StackedRow, stacked_bars
 from kshot.report.page.markup import Section, command, tag, together
-from kshot.report.page.numbers import Estimate, Number, estimate
+from kshot.report.page.numbers import Estimate, Number, estimate, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.verdicts import correction
 from kshot.runs.headline import finite
@@ -76,6 +76,7 @@ class _ModelLookup:
         else:
             charts = [*heat_maps, *by_length]
         yield chart_grid(chart.html for chart in (*charts, *self._error_kinds(), *self._gap_chart()))
+        yield mark_notes(self.cells.values())
 
     def _figure(self, variant: str, task: str, length: int) -> Estimate | None:
         row = self.cells.get((variant, task, length))

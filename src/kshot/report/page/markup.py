@@ -58,5 +58,5 @@ def figure(value: float | None, written: str, field: str | None = None) -> Marku
     names the row as ``data-row``.
     """
     if value is None:
-        return tag("span", "–", class_="none")
+        return tag("span", written, class_="none")
     return tag("data", written, value=repr(value), data_field=field)

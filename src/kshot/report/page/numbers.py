@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.report.page.markup import figure, tag, together
 from kshot.report.page.page_run import PageRun
@@ -70,12 +72,12 @@ class Estimate:
 
 def field_number(run: PageRun, row: ResultRow, name: str, digits: int | None = None, sign: str = "") -> Number:
     """Return a field of a row, such as ``value``, ``n`` or ``p_corrected``, with so many digits after the point."""
-    value = finite(row.get(name))
+    value, mark = finite(row.get(name)), failure_mark(row) if name == "value" else ""
     if value is None:
-        return Number(None, "–")
+        return Number(None, f"–{mark}")
     whole = digits is None
     written = f"{row[name]:,}" if whole else number(value, digits or 0, sign)
-    return Number(row[name] if whole else value, written, run.address(row), name)
+    return Number(row[name] if whole else value, written + mark, run.address(row), name)
 
 
 def estimate(
@@ -87,12 +89,15 @@ def estimate(
     """
     value, ends = finite(row.get(field)), [finite(end) for end in row.get("ci95") or ()]
     if value is None:
-        return Estimate(Number(None, "–"))
+        return Estimate(Number(None, f"–{failure_mark(row)}"))
     place = run.address(row)
     if digits is None:
         texts = written_figure(row) if row.get("kind") == "passages" else _plain_texts(row)
     else:
-        texts = [number(value, digits[0], sign), *(number(end, digits[1], sign) for end in ends if end is not None)]
+        texts = [
+            number(value, digits[0], sign) + failure_mark(row),
+            *(number(end, digits[1], sign) for end in ends if end is not None),
+        ]
     shown = Number(value, texts[0], place, field)
     if len(ends) != len(("low", "high")) or None in ends:
         return Estimate(shown)
@@ -102,7 +107,12 @@ def estimate(
 
 def _plain_texts(row: ResultRow) -> list[str]:
     """Return a figure and the ends of its interval as ``results_table`` writes them."""
-    return [number(row["value"], 2), *(number(end, 1) for end in row.get("ci95") or ())]
+    return [number(row["value"], 2) + failure_mark(row), *(number(end, 1) for end in row.get("ci95") or ())]
+
+
+def mark_notes(rows: Iterable[ResultRow]) -> Markup:
+    """Return what the marks of these figures mean, to stand below a chart or a table."""
+    return together(tag("p", line, class_="chart-note") for line in mark_legend(rows))
 
 
 def interval_html(found: Estimate) -> Markup:

@@ -13,7 +13,7 @@ from kshot.report.page.charts import Chart, chart_grid, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, estimate, field_number, interval_html
+from kshot.report.page.numbers import Estimate, estimate, field_number, interval_html, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.systems import searched_where, shown_measures
 from kshot.report.verdicts import verdicts
@@ -72,6 +72,7 @@ class _Benchmark:
         yield self._table(runs)
         yield sentences(self._sentences(runs))
         yield chart_grid(chart.html for chart in (*self._by_budget(), *self._by_k()))
+        yield mark_notes(self.rows)
 
     def _figure(self, system: _System, measure: str) -> Estimate | None:
         found = self.cells.get((system, measure))

@@ -15,7 +15,7 @@ from kshot.report.page.charts import Chart, DataTable, chart_grid, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, Number, estimate, field_number
+from kshot.report.page.numbers import Estimate, Number, estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import spreads
@@ -60,6 +60,7 @@ def shots_section(runs: Sequence[PageRun]) -> Section | None:
     parts = [chart_grid(charts)]
     if len(studied) > _MAX_CHARTS:
         parts.append(tag("p", f"… and {len(studied) - _MAX_CHARTS:,} more tasks in summary.json.", class_="soft"))
+    parts.append(mark_notes(each.row for found in studied.values() for each in found))
     return Section("shots", "By number of examples", together(parts))
 
 
@@ -118,7 +119,8 @@ def draws_section(runs: Sequence[PageRun]) -> Section | None:
     told = sentences(line for run in runs for line in spreads(run.record.results))
     note = "Each point is the whole task with another draw of examples; the figures differ by that choice alone."
     table = DataTable(heads, rows).html("Draws of examples")
-    parts = [told, tag("p", note, class_="soft"), table, chart_grid(each.html for each in charts)]
+    marks = mark_notes(row for _, row in spread)
+    parts = [told, tag("p", note, class_="soft"), table, chart_grid(each.html for each in charts), marks]
     return Section("draws", "By draw of examples", together(parts))
 
 

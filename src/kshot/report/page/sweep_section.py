@@ -10,7 +10,7 @@ from kshot.report.page.charts_curve import curve_chart
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, estimate, field_number
+from kshot.report.page.numbers import Estimate, estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.svg import SERIES
 from kshot.report.sweep_verdicts import sweep_verdicts
@@ -32,6 +32,7 @@ def sweep_section(runs: Sequence[PageRun]) -> Section | None:
         parts.append(folded(f"{len(rest)} more charts", chart_grid(chart.html for chart in rest)))
     if len(charts) > _MAX_CHARTS:
         parts.append(tag("p", f"… and {len(charts) - _MAX_CHARTS:,} more sweeps in summary.json.", class_="soft"))
+    parts.append(mark_notes(row for _, found in swept for row in found.found))
     by_shots = all(found.across in SHOTS for _, found in swept)
     return Section("sweeps", "The few-shot curve" if by_shots else "Sweeps", together(parts))
 

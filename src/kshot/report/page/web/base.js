@@ -141,10 +141,10 @@ const kshot = { ...htmPreact };
   /** Write a count: 100,000. */
   kshot.count = (value) => (value ?? 0).toLocaleString("en");
 
-  /** Write a figure and its interval, as `kshot runs` does: shares have three digits, others one. */
-  kshot.figure = ({ value, ci95 }) => {
+  /** Write a figure with its mark, and its interval, as `kshot runs` does: shares have three digits, others one. */
+  kshot.figure = ({ value, ci95, mark }) => {
     const all = [value, ...(ci95 || [])];
-    return all.map((each) => kshot.number(each, Math.max(...all.map(Math.abs)) > 1 ? 1 : 3));
+    return all.map((each, at) => kshot.number(each, Math.max(...all.map(Math.abs)) > 1 ? 1 : 3) + (at ? "" : mark || ""));
   };
 
   /** Write a time in one unit: 90 min, 2 h. */

@@ -28,9 +28,10 @@
     const why = run.why && html`<div class="one-line" title=${run.why}><small>${run.why}</small></div>`;
     if (!figure.metric) return why;
     const [value, ...interval] = kshot.figure(figure);
+    const marked = figure.mark && html`<div class="one-line" title=${figure.marked}><small>${figure.mark} ${figure.marked}</small></div>`;
     return html`<b>${value}</b><${kshot.Interval} ...${figure} /><small>${interval.join("–")}</small>
       ${more > 0 && html` <small title="${more} more tasks or models">+${more}</small>`}
-      <div class="one-line" title=${figure.task}><small>${figure.metric}${figure.so} · ${figure.task}</small></div>${why}`;
+      <div class="one-line" title=${figure.task}><small>${figure.metric}${figure.so} · ${figure.task}</small></div>${marked}${why}`;
   };
 
   /** A column of names. */
