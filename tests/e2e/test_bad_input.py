@@ -290,6 +290,41 @@ def test_folders_that_cannot_be_used(here, capsys):
     refused(capsys, "score", "damaged", match=r"damaged: spec\.json is damaged")
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"summary.json": "mine"},
+        {"samples.jsonl": "{}\n"},
+        {"progress.json": ""},
+        {".summary.json.draft": "mine"},
+        {"spec.json": '{"openapi": "3.1.0"}', "summary.json": "mine"},
+        {"spec.json": ""},
+        {"journal.jsonl": '{"MESSAGE": "systemd"}\n'},
+        {"journal.jsonl": "day one", "spec.json": "[]"},
+    ],
+    ids="+".join,
+)
+@pytest.mark.parametrize("command", ["run", "sweep", "merge"])
+def test_files_of_the_user_in_a_folder_that_holds_no_run_are_kept(here, capsys, command, files):
+    Path("mine").mkdir()
+    for name, text in files.items():
+        (Path("mine") / name).write_text(text)
+    given = {
+        "run": ("run", "-m", "echo.py:Echo", "-d", "capitals.py:Cities"),
+        "sweep": ("run", "-m", "echo.py:Echo", "-d", "capitals.py:Cities", "-k", "0,1"),
+        "merge": ("merge", "one", "two"),
+    }[command]
+    if command == "merge":
+        for shard, folder in enumerate(("one", "two"), start=1):
+            ran = ("run", "-m", "echo.py:Echo", "-d", "capitals.py:Cities", "--shard", f"{shard}/2", "--out", folder)
+            assert kshot(capsys, *ran, "--no-report").code == 0
+        capsys.readouterr()
+    refused(
+        capsys, *given, "--out", "mine", match=r"mine: (the folder is not empty and holds no run|kshot did not write)"
+    )
+    assert {path.name: path.read_text() for path in Path("mine").iterdir()} == files
+
+
 def test_a_full_disk_keeps_what_was_answered(here, capsys, monkeypatch):
     """The 4th write of a record fails as on a full disk; the same command then goes on from the 3 that were kept."""
     real, written_records = os.write, []

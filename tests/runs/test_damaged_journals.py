@@ -238,6 +238,7 @@ def test_results_are_those_of_an_undisturbed_run(kind, undisturbed, tmp_path):
     for number in range(TIMES):
         folder = tmp_path / str(number)
         folder.mkdir()
+        (folder / "spec.json").write_text(json.dumps({"identity": {"task": "mixed"}}))
         damaged = DAMAGES[kind](data, rng, rng.randrange(1, len(data)))
         journal = folder / "journal.jsonl"
         journal.write_bytes(damaged)

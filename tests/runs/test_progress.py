@@ -403,6 +403,7 @@ def test_what_cannot_be_written_does_not_end_a_run(tmp_path):
     folder = tmp_path / "run"
     (folder / PROGRESS).mkdir(parents=True)  # no file can take its place
     (folder / f".{PROGRESS}.draft").mkdir()
+    (folder / "journal.jsonl").touch()
     result = kshot.evaluate(Fake(lambda r: Generated("0")), quiz(), out=folder)
     assert [row["value"] for row in result.results] == [100.0]
 

@@ -13,7 +13,7 @@ from kshot.core.budget import LimitReached
 from kshot.core.durable import disk_hint, new_version, sync_folder, writing
 from kshot.core.errors import DataError, MissingExtra, RunError, UsageError
 from kshot.core.file_names import path_inside
-from kshot.core.journal_lines import FORMAT
+from kshot.core.journal_lines import FORMAT, journal_lines
 from kshot.core.json_text import parse_json
 from kshot.core.records import Response, ResultRow
 from kshot.core.settings import FsyncMode
@@ -249,9 +249,7 @@ class RunFolder:
             sync_folder(self.path.parent)
         for name in (SPEC, JOURNAL, SAMPLES, SUMMARY, PASSAGES):
             path_inside(self.path, name)  # a folder from elsewhere may have links to files of the user
-        own = (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS, PASSAGES)
-        others = {p.name for p in self.path.iterdir()} - {*own, *(f".{name}.draft" for name in own)}
-        if others and not (self.path / SPEC).exists() and not (self.path / JOURNAL).exists():
+        if any(self.path.iterdir()) and not _holds_run(self.path):
             raise RunError(
                 "the folder is not empty and holds no run",
                 where=str(self.path),
@@ -278,6 +276,17 @@ class RunFolder:
                 hint=f"Choose another folder with --out; --reuse {self.path} reuses its answers.",
             )
         return spec
+
+
+def _holds_run(folder: Path) -> bool:
+    """Whether kshot began a run there: files of the same names may be the user's own."""
+    with suppress(RunError):
+        return bool(read_spec(folder))
+    journal = folder / JOURNAL
+    if not journal.is_file():
+        return False
+    with journal.open("rb") as file:
+        return not journal.stat().st_size or any(line.record for line in journal_lines(file, str(journal)))
 
 
 @contextmanager
