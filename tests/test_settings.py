@@ -37,7 +37,7 @@ def test_a_model_gets_its_own_settings_and_those_of_servers_only_if_they_are_set
 def test_nothing_that_leaves_results_alone_is_in_the_identity():
     settings = settings_from(
         {"device": "cpu", "batch_size": 2, "rpm": 1, "tpm": 1, "timeout": 1, "patience": 1, "max_concurrency": 1}
-        | {"price_in": 1, "price_out": 1}
+        | {"price_in": 1, "price_out": 1, "price_cached": 1}
     )
     assert settings.identity() == {}
     assert settings_from({"metric": "em", "seed": 2023, "temperature": 0}).identity() == {

@@ -312,6 +312,9 @@ class EvaluateOptions(TypedDict, total=False):
     price_out: float | None
     """USD per million tokens written."""
 
+    price_cached: float | None
+    """USD per million tokens read from the server's cache (default: --price-in)."""
+
     judge_base_url: str | list[str] | tuple[str, ...] | None
     """As --base-url, for the judge."""
 
@@ -330,6 +333,9 @@ class EvaluateOptions(TypedDict, total=False):
     judge_price_out: float | None
     """As --price-out, for the judge."""
 
+    judge_price_cached: float | None
+    """As --price-cached, for the judge."""
+
     rewrite_base_url: str | list[str] | tuple[str, ...] | None
     """As --base-url, for the rewriter."""
 
@@ -347,6 +353,9 @@ class EvaluateOptions(TypedDict, total=False):
 
     rewrite_price_out: float | None
     """As --price-out, for the rewriter."""
+
+    rewrite_price_cached: float | None
+    """As --price-cached, for the rewriter."""
 
     max_requests: int | None
     """Stop when so many requests were sent, those of earlier calls for this run folder included (exit code 4)."""

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import kshot
+from kshot.backends.server.replies import usage_from
 from kshot.core.budget import Budget, Tries
 from kshot.core.records import Failed, Generate, Generated, Prompt, Usage
+from kshot.core.serialization import response_from_json, response_to_json
 from kshot.loggers.figures import FigureNames, usage_of
 from kshot.report.table import spending
 from tests.commands import CAPITALS
@@ -248,6 +250,94 @@ def test_the_screen_the_pages_and_the_list_show_probes(here, capsys):
     (listed,) = json.loads(command(capsys, "runs", ".", "--json").out)
     assert listed["cost_usd"] == pytest.approx(cost, abs=1e-6)
     assert (listed.get("failed"), read > wrote) == (0, True)
+
+
+# ---- tokens in the cache of a server ----
+
+
+def with_cache(usage, **cached):
+    return {**chat(" Paris"), "usage": {**usage, **cached}}
+
+
+CACHED_PRICES = {"price_in": 10.0, "price_out": 50.0, "price_cached": 1.0}
+
+
+@needs_http
+@pytest.mark.parametrize(
+    "cached",
+    [
+        {"prompt_tokens_details": {"cached_tokens": 60}},
+        {"prompt_cache_hit_tokens": 60, "prompt_cache_miss_tokens": 40},
+        {"prompt_tokens_details": {"cached_tokens": 60}, "cache_read_input_tokens": 60},
+    ],
+)
+def test_cached_tokens_are_counted_shown_and_charged_at_their_price(here, cached):
+    usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    with FakeServer(lambda call: with_cache(usage, **cached)) as server:
+        options = dict(base_url=server.url, model_type="chat", dataset_path="5", **CACHED_PRICES)
+        result = kshot.evaluate("openai:m", "capitals.py:Cities", out="run", **options)
+    (row,) = result.usage
+    cost = 5 * (40 * 10 + 60 * 1 + 10 * 50) / 1e6
+    assert (row["prompt_tokens"], row["cached_tokens"], row["cost_usd"]) == (500, 300, pytest.approx(cost))
+    assert spent()["cached_tokens"] == 300
+    assert spending(result.usage) == ["openai:m: 500 tokens read (300 cached), 50 written, 0.0048 USD"]
+    assert usage_of(result.usage, FigureNames())["usage/openai:m_cached_tokens"] == 300
+    assert "of them cached" in Path("run/report.html").read_text()
+    assert kshot.score("run").usage == result.usage
+    (listed,) = kshot.list_runs(".")
+    assert listed["cost_usd"] == pytest.approx(cost)
+
+
+@needs_http
+def test_cached_tokens_cost_as_others_without_a_price_of_their_own(here):
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 60}}
+    with FakeServer(lambda call: with_cache(usage)) as server:
+        options = dict(base_url=server.url, model_type="chat", dataset_path="5", **PRICES)
+        (row,) = kshot.evaluate("openai:m", "capitals.py:Cities", **options).usage
+    assert (row["cached_tokens"], row["cost_usd"]) == (300, pytest.approx(5 * (100 * 10 + 10 * 50) / 1e6))
+
+
+@needs_http
+def test_a_limit_of_cost_counts_cached_tokens_at_their_price(here, capsys):
+    usage = {"prompt_tokens": 100, "completion_tokens": 0, "prompt_cache_hit_tokens": 100}
+    with FakeServer(lambda call: with_cache(usage)) as server:
+        done = command(
+            capsys, "run", "-m", "openai:m", "-d", "capitals.py:Cities", "--dataset-path", "30", "--base-url", server.url,
+            "--model-type", "chat", "--price-in", "10", "--price-out", "50", "--price-cached", "1",
+            "--max-cost", "0.001", "--out", "run",
+        )  # fmt: skip
+        assert (done.code, len(server.calls)) == (4, 10)
+
+
+@pytest.mark.parametrize(
+    ("fields", "given", "usage"),
+    [
+        ((), {"prompt_tokens": 9, "completion_tokens": 1}, (9, 1, 0)),
+        ((), {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": None}, (9, 1, 0)),
+        ((), {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": None}}, (9, 1, 0)),
+        ((), {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 99}}, (9, 1, 9)),
+        ((), {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": -1}}, None),
+        ((), {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": "4"}, None),
+        (("input_tokens", "output_tokens"), {"input_tokens": 7, "output_tokens": 3, "cache_read_input_tokens": 100,
+         "cache_creation_input_tokens": 20}, (127, 3, 100)),
+    ],
+)  # fmt: skip
+def test_what_servers_say_of_their_cache(fields, given, usage):
+    found = usage_from({"usage": given}, *fields)
+    assert (found and (found.prompt_tokens, found.completion_tokens, found.cached_tokens)) == usage
+
+
+@pytest.mark.parametrize("usage", [Usage(5, 2), Usage(5, 2, 3)])
+def test_a_journal_keeps_cached_tokens_and_earlier_ones_are_read(usage):
+    body = response_to_json(Generated("x", usage=usage))
+    assert len(body["usage"]) == (3 if usage.cached_tokens else 2)
+    assert response_from_json(body).usage.cached_tokens == usage.cached_tokens
+
+
+@pytest.mark.parametrize("usage", [[5], [5, 2, -1], [5, 2, "x"], [5, 2, 1, 1], []])
+def test_counts_that_no_response_has_are_damage(usage):
+    with pytest.raises(ValueError, match=r"values|unpack"):
+        response_from_json({"text": "x", "stop_reason": "stop", "usage": usage})
 
 
 # ---- the account itself ----

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import KshotError
 from kshot.core.records import Failed, Generate, Loglik, Ranking, Request, Response, Search, Usage
-from kshot.core.spent import PROBE, UNUSED, Aside, Spent, TryEnd, is_paid, read_spent, written
+from kshot.core.spent import PROBE, UNUSED, Aside, Spent, TryEnd, cost_of, is_paid, read_spent, written
 
-Prices: TypeAlias = Mapping[str, tuple[float, float]]
-"""By role: USD per million tokens read, and per million tokens written."""
+Prices: TypeAlias = Mapping[str, Sequence[float]]
+"""By role: USD per million tokens read, written, and (if it differs) read from the cache of a server."""
 
 _RECORD_REQUESTS = 100
 """A run with a limit records what it has spent each time after so many requests: a kill loses at most their count."""
@@ -275,8 +275,8 @@ class Budget:
         return cost + (spent.given_up + spent.unanswered) * cost / spent.finished if spent.finished else cost
 
     def _price(self, role: str, spent: Spent | Aside) -> float:
-        read, written = self._prices.get(role, (0.0, 0.0))
-        return (spent.prompt_tokens * read + spent.completion_tokens * written) / 1e6
+        prices = self._prices.get(role, (0.0, 0.0))
+        return cost_of(spent.prompt_tokens, spent.completion_tokens, spent.cached_tokens, prices)
 
     def _mean(self, role: str) -> float | None:
         """Return the average cost of an answer; None before the first one."""

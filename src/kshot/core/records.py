@@ -269,10 +269,11 @@ MOST_TOKENS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens read and written for one response."""
+    """Tokens read and written for one response; ``cached_tokens`` of those read were in the cache of the server."""
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = field(default=0, compare=False)
 
 
 TokenLogprobs: TypeAlias = tuple[tuple[str, float], ...]

@@ -138,12 +138,20 @@ def token_list(tokens: TokenLogprobs) -> list[list[Any]]:
 
 
 def _usage_to_json(usage: Usage | None) -> dict[str, Any]:
-    return {} if usage is None else {"usage": [usage.prompt_tokens, usage.completion_tokens]}
+    if usage is None:
+        return {}
+    cached = [usage.cached_tokens] if usage.cached_tokens else []
+    return {"usage": [usage.prompt_tokens, usage.completion_tokens, *cached]}
+
+
+def _usage(counts: Any) -> Usage:
+    read, wrote, *cached = _all(counts, _is_count)
+    return Usage(read, wrote, *_all(cached, _is_count, of=1 if cached else 0))
 
 
 def response_from_json(body: Mapping[str, Any]) -> Response:
     """Return the response that a journal line holds; a value that no response can have is a ``ValueError``."""
-    usage = Usage(*_all(body["usage"], _is_count, of=2)) if "usage" in body else None
+    usage = _usage(body["usage"]) if "usage" in body else None
     cut_tokens = _only(body.get("cut_tokens", 0), _is_count)
     if "text" in body:
         reason = body.get("stop_reason", body.get("finish", "stop"))  # journals of 0.1 say "finish"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -17,12 +17,21 @@ class Aside:
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
 
     def add(self, usage: Usage | None, sign: int = 1) -> None:
         """Add tokens, or take them away."""
         if usage is not None:
             self.prompt_tokens = max(0, self.prompt_tokens + sign * usage.prompt_tokens)
             self.completion_tokens = max(0, self.completion_tokens + sign * usage.completion_tokens)
+            self.cached_tokens = max(0, self.cached_tokens + sign * usage.cached_tokens)
+
+
+def cost_of(read: float, written: float, cached: float, prices: Sequence[float]) -> float:
+    """Return what tokens cost in USD; prices of a million read, written, and cached (as those read, if not given)."""
+    of_read, of_written, *rest = prices
+    of_cached = rest[0] if rest else of_read
+    return ((read - cached) * of_read + cached * of_cached + written * of_written) / 1e6
 
 
 TryEnd: TypeAlias = Literal["answered", "failed", "probe"]
@@ -48,6 +57,7 @@ class Spent:
     unanswered: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
     finished: int = 0
     given_up: int = 0
     aside: dict[str, dict[str, Aside]] = field(default_factory=dict)
@@ -63,6 +73,7 @@ class Spent:
         if usage is not None:
             self.prompt_tokens += usage.prompt_tokens
             self.completion_tokens += usage.completion_tokens
+            self.cached_tokens += usage.cached_tokens
 
     def beside(self, model: str, kind: str) -> Aside:
         """Return what a model was paid for beside its answers."""

@@ -154,6 +154,7 @@ class TaskResult:
             if mark in self._counted:
                 continue
             self._counted[mark] = 0
-            sums = self.usage.setdefault(request.role, [0, 0])
+            sums = self.usage.setdefault(request.role, [0, 0, 0])
             sums[0] += response.usage.prompt_tokens
             sums[1] += response.usage.completion_tokens
+            sums[2] += response.usage.cached_tokens

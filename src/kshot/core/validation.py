@@ -192,7 +192,7 @@ def _check_usage(usage: Usage | None, where: str) -> None:
         return
     if not isinstance(usage, Usage) or not all(
         _is_number(count, Integral) and 0 <= count <= MOST_TOKENS
-        for count in (usage.prompt_tokens, usage.completion_tokens)
+        for count in (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
     ):
         raise BackendError(f"it gave {usage!r:.60} where token counts belong", where=where)
 

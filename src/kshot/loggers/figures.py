@@ -78,7 +78,7 @@ def usage_of(usage: Sequence[ResultRow], names: FigureNames) -> dict[str, float]
     found: dict[str, float] = {}
     for row in usage:
         who = row["model"] if row["role"] == "model" else f"{row['model']} as {row['role']}"
-        for aspect in ("requests", "prompt_tokens", "completion_tokens", "cost_usd"):
+        for aspect in ("requests", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd"):
             if row.get(aspect) is not None:
                 found[names.of("usage", who, aspect=aspect)] = row[aspect]
     costs = [row["cost_usd"] for row in usage if row.get("cost_usd") is not None]

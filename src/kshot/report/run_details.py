@@ -99,7 +99,8 @@ def spent_lines(spent: Any) -> Iterator[str]:
         found = {name: count for name, count in counts.items() if type(count) is int and 0 <= count < _MAX_COUNT}
         parts = [f"{found.get('requests', 0):,} requests{_kinds(found)}"]
         read, wrote = (abridged(found.get(name, 0)) for name in ("prompt_tokens", "completion_tokens"))
-        yield f"{role}: {', '.join(parts)}, {read} tokens read, {wrote} written"
+        cached = f" ({abridged(found['cached_tokens'])} cached)" if found.get("cached_tokens") else ""
+        yield f"{role}: {', '.join(parts)}, {read} tokens read{cached}, {wrote} written"
 
 
 def _kinds(found: Mapping[str, int]) -> str:

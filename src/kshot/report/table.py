@@ -182,7 +182,8 @@ def spending(usage: Sequence[ResultRow]) -> list[str]:
         if "cost_usd" in row or row.get("server"):
             cost = f", {money(row['cost_usd'])}" if "cost_usd" in row else ""
             read, wrote = row["prompt_tokens"], row["completion_tokens"]
+            cached = f" ({row['cached_tokens']:,} cached)" if row.get("cached_tokens") else ""
             requests = f", {counted(row['requests'], 'request')}" if "requests" in row else ""
             role = "" if row["role"] == "model" else f" ({row['role']}{requests})"
-            lines.append(f"{row['model']}{role}: {read:,} tokens read, {wrote:,} written{cost}")
+            lines.append(f"{row['model']}{role}: {read:,} tokens read{cached}, {wrote:,} written{cost}")
     return lines

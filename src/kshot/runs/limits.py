@@ -9,14 +9,15 @@ from kshot.core.budget import Budget
 from kshot.core.errors import RunError, UsageError
 from kshot.core.options import flag
 from kshot.core.records import ResultRow
+from kshot.core.spent import cost_of
 from kshot.runs.folder import RunFolder
 from kshot.runs.headline import finite
 from kshot.settings import Settings
 
 _PRICES = {
-    "model": ("price_in", "price_out"),
-    "judge": ("judge_price_in", "judge_price_out"),
-    "rewriter": ("rewrite_price_in", "rewrite_price_out"),
+    "model": ("price_in", "price_out", "price_cached"),
+    "judge": ("judge_price_in", "judge_price_out", "judge_price_cached"),
+    "rewriter": ("rewrite_price_in", "rewrite_price_out", "rewrite_price_cached"),
 }
 """The options that say what the tokens of a role cost."""
 
@@ -32,10 +33,7 @@ def budget_of(
 
     Scoring again asks nothing, so nothing limits it.
     """
-    given = {role: settings.prices(role) for role in _PRICES}
-    prices = {
-        role: (read or 0.0, written or 0.0) for role, (read, written) in given.items() if (read, written) != _NONE
-    }
+    prices = {role: found for role in _PRICES if (found := _prices(settings, role)) is not None}
     limits = settings.max_requests, settings.max_cost
     if folder is None:
         return Budget(*limits, prices, kept=False)
@@ -49,7 +47,16 @@ def budget_of(
         raise
 
 
-_NONE = (None, None)
+def _prices(settings: Settings, role: str) -> Sequence[float] | None:
+    """Return the prices of a role as ``cost_of`` takes them; None if there is none."""
+    return _known_prices([*settings.prices(role), settings.price_of_cached(role)])
+
+
+def _known_prices(given: Sequence[float | None]) -> Sequence[float] | None:
+    if all(price is None for price in given):
+        return None
+    known = [price or 0.0 for price in given]
+    return known[:2] if given[2] is None else known
 
 
 def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:
@@ -70,21 +77,23 @@ def usage_rows(
 ) -> list[ResultRow]:
     """Return the tokens of the answers, by model and role, and then those of probes and of replies in no answer."""
 
-    def row(model: str, role: str, named: str, read: int, wrote: int) -> ResultRow:
+    def row(model: str, role: str, named: str, tokens: Sequence[int]) -> ResultRow:
+        read, wrote, cached = tokens
         found: ResultRow = {"model": model, "role": named, "prompt_tokens": read, "completion_tokens": wrote}
-        prices = settings.prices(role)
-        if any(price is not None for price in prices):
-            found["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
+        if cached:
+            found["cached_tokens"] = cached
+        if (prices := _prices(settings, role)) is not None:
+            found["cost_usd"] = round(cost_of(read, wrote, cached, prices), 6)
         return found
 
     rows = [
-        row(model, role, role, *sums) | ({"server": True} if model in servers else {})
+        row(model, role, role, sums) | ({"server": True} if model in servers else {})
         for (model, role), sums in answers.items()
     ]
     for role, model, kind, aside in budget.beside():
         named = kind if role == "model" else f"{role} {kind}"
         requests = {"requests": aside.requests} if aside.requests else {}
-        found = row(model, role, named, aside.prompt_tokens, aside.completion_tokens)
+        found = row(model, role, named, (aside.prompt_tokens, aside.completion_tokens, aside.cached_tokens))
         rows.append(found | {"server": True} | requests)
     return rows
 
@@ -97,10 +106,9 @@ def recorded_cost(options: Mapping[str, Any], spent: Any) -> float | None:
     costs = []
     for role, names in _PRICES.items():
         tokens = spent.get(role) if isinstance(spent, Mapping) else None
-        prices = [options.get(name) for name in names]
-        if not isinstance(tokens, Mapping) or not any(finite(price) is not None for price in prices):
+        prices = _known_prices([finite(options.get(name)) for name in names])
+        if not isinstance(tokens, Mapping) or prices is None:
             continue
-        counts = [tokens.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        pairs = zip(map(finite, counts), map(finite, prices), strict=True)
-        costs.append(sum((count or 0.0) * (price or 0.0) for count, price in pairs) / 1e6)
+        counts = [finite(tokens.get(name)) or 0.0 for name in ("prompt_tokens", "completion_tokens", "cached_tokens")]
+        costs.append(cost_of(counts[0], counts[1], counts[2], prices))
     return sum(costs) if costs else None

@@ -106,7 +106,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("better", "worse", "error"), (str,)),
     "ahead": (str, type(None)),
     **dict.fromkeys(("n", "failed", "length", "family", "ties", "unanswered", "failed_replies"), (int,)),
-    **dict.fromkeys(("passages", "prompt_tokens", "completion_tokens", "requests"), (int,)),
+    **dict.fromkeys(("passages", "prompt_tokens", "completion_tokens", "cached_tokens", "requests"), (int,)),
     **dict.fromkeys(("value", "difference", "p", "p_corrected", "cost_usd", "sd", "lowest", "highest"), _NUMBER),
     **dict.fromkeys(("higher_is_better", "detail", "binary", "token_budget", "server"), (bool,)),
     **dict.fromkeys(("ci95", "bounds"), (list, type(None))),

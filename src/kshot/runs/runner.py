@@ -310,8 +310,8 @@ class Run:
             counts = (result.failed, result.failed_replies)
             self._failures.append(failure_line(result.task.name, result.model, *counts, result.first_failure))
         for role, spent in result.usage.items():
-            sums = self._usage.setdefault((roles[role].name, role), [0, 0])
-            sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
+            sums = self._usage.setdefault((roles[role].name, role), [0, 0, 0])
+            sums[:] = [before + more for before, more in zip(sums, spent, strict=True)]
 
     def _answered(self, outcome: Outcome[Sample]) -> None:
         self._meter.answered(outcome)

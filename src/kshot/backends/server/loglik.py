@@ -360,4 +360,5 @@ def _total(usages: Sequence[Usage | None]) -> Usage | None:
     known = [usage for usage in usages if usage is not None]
     if not known:
         return None
-    return Usage(sum(u.prompt_tokens for u in known), sum(u.completion_tokens for u in known))
+    counts = ((u.prompt_tokens, u.completion_tokens, u.cached_tokens) for u in known)
+    return Usage(*map(sum, zip(*counts, strict=True)))

@@ -71,11 +71,16 @@ def usage_from(
     given = body.get("usage")
     if not isinstance(given, Mapping) or given.get(prompt_field) is None:
         return None
+    details = given.get("prompt_tokens_details")
+    reported = details.get("cached_tokens") if isinstance(details, Mapping) else given.get("prompt_cache_hit_tokens")
     fields = (prompt_field, completion_field, "cache_creation_input_tokens", "cache_read_input_tokens")
-    counts = [0 if (count := given.get(name)) is None else count for name in fields]
+    counts = [0 if count is None else count for count in (*map(given.get, fields), reported)]
     if not all(type(count) is int and 0 <= count <= _MAX_TOKENS for count in counts):
         return None
-    return Usage(counts[0] + counts[2] + counts[3], counts[1])
+    read, wrote, made, hit, reported = counts
+    if prompt_field == "input_tokens":  # Anthropic counts what was cached apart, OpenAI among the tokens of the prompt
+        return Usage(read + made + hit, wrote, hit)
+    return Usage(read, wrote, min(read, reported or hit))
 
 
 def texts_of(parts: Sequence[Any], kind: str = "text") -> list[str]:

@@ -83,6 +83,14 @@ class PriceSettings(Options):
     price_out: float | None = _option(
         None, "USD per million tokens written", kind=float, least=0, most=1_000_000, identity=False
     )
+    price_cached: float | None = _option(
+        None,
+        "USD per million tokens read from the server's cache (default: --price-in)",
+        kind=float,
+        least=0,
+        most=1_000_000,
+        identity=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +127,7 @@ class JudgeServerSettings(Options):
     judge_request_option: tuple[str, ...] | None = _of_judge("request_option")
     judge_price_in: float | None = _of_judge("price_in")
     judge_price_out: float | None = _of_judge("price_out")
+    judge_price_cached: float | None = _of_judge("price_cached")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +140,7 @@ class RewriterServerSettings(Options):
     rewrite_request_option: tuple[str, ...] | None = _of_rewriter("request_option")
     rewrite_price_in: float | None = _of_rewriter("price_in")
     rewrite_price_out: float | None = _of_rewriter("price_out")
+    rewrite_price_cached: float | None = _of_rewriter("price_cached")
 
 
 _PREFIXES = {"model": "", "judge": "judge_", "rewriter": "rewrite_"}
@@ -172,12 +182,16 @@ class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings
     @staticmethod
     def price_options() -> tuple[str, ...]:
         """Return the names of the options that are prices, those of helpers included."""
-        return tuple(f"{prefix}{name}" for prefix in _PREFIXES.values() for name in ("price_in", "price_out"))
+        return tuple(f"{prefix}{name}" for prefix in _PREFIXES.values() for name in PriceSettings.declared())
 
     def prices(self, role: str) -> tuple[float | None, float | None]:
         """Return what a million tokens that a role reads and writes cost; None where no price is given."""
+        return self._price(role, "price_in"), self._price(role, "price_out")
+
+    def price_of_cached(self, role: str) -> float | None:
+        """Return what a million tokens cost that were in the cache of a server; None: as others that are read."""
+        return self._price(role, "price_cached")
+
+    def _price(self, role: str, name: str) -> float | None:
         prefix = _PREFIXES.get(role)
-        if prefix is None:
-            return None, None
-        values = self.values()
-        return values[f"{prefix}price_in"], values[f"{prefix}price_out"]
+        return None if prefix is None else self.values()[f"{prefix}{name}"]

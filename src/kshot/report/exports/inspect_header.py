@@ -163,9 +163,11 @@ def _usage(record: RunRecord, model: str) -> dict[str, ModelUsage]:
     if not rows:
         return {}
     read, wrote = (sum(row[name] for row in rows) for name in ("prompt_tokens", "completion_tokens"))
+    cached = sum(row.get("cached_tokens", 0) for row in rows)
     costs = [cost for row in rows if (cost := finite(row.get("cost_usd"))) is not None]
     used = ModelUsage(
-        input_tokens=read,
+        input_tokens=read - cached,
+        input_tokens_cache_read=cached or None,
         output_tokens=wrote,
         total_tokens=read + wrote,
         total_cost=sum(costs) if costs else None,

@@ -120,12 +120,15 @@ def _usage(run: PageRun) -> Markup:
     names = short_names(dict.fromkeys(str(row["model"]) for row in usage))
     priced = any(finite(row.get("cost_usd")) is not None for row in usage)
     columns = [Column("model"), Column("role"), Column("tokens read", numbers=True)]
+    cached = any(row.get("cached_tokens") for row in usage)
+    columns += [Column("of them cached", numbers=True)] if cached else []
     columns += [Column("tokens written", numbers=True), *([Column("cost in USD", numbers=True)] if priced else [])]
     rows = []
     for at, row in enumerate(usage[:_MOST]):
         role = f"{row['role']}, {counted(row['requests'], 'request')}" if "requests" in row else str(row["role"])
         cells: list[Markup | str] = [names[str(row["model"])], role]
-        cells += [count(row[name], name) for name in ("prompt_tokens", "completion_tokens")]
+        names_of = ("prompt_tokens", *(["cached_tokens"] if cached else []), "completion_tokens")
+        cells += [count(row.get(name, 0), name) for name in names_of]
         cost = finite(row.get("cost_usd"))
         cells += [figure(cost, "" if cost is None else dollars(cost), "cost_usd")] if priced else []
         rows.append(TableRow(cells, f"{run.key}/usage/{at}"))
