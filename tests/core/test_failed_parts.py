@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.core.failed_parts import failure_mark, failure_notes, mark_legend
+from kshot.core.failed_parts import failure_mark, failure_notes, mark_legend, side_mark
 from tests.run_folders import figure
 
 
@@ -19,6 +19,13 @@ from tests.run_folders import figure
 )
 def test_marks(row, mark):
     assert failure_mark(row) == mark
+
+
+def test_a_side_of_a_comparison_is_marked_where_its_samples_failed():
+    row = {"n": 90, "failed": 10, "failed_baseline": 0, "failed_run": 10}
+    assert (side_mark(row, "baseline"), side_mark(row, "run")) == ("", "†")
+    assert side_mark({**row, "left_out": ["a"]}, "baseline") == "‡"
+    assert side_mark({**row, "n": 990}, "run") == ""
 
 
 def test_a_legend_has_a_line_for_each_mark():

@@ -44,6 +44,12 @@ def failure_mark(row: Mapping[str, Any]) -> str:
     return PARTLY_FAILED if row.get("partly_failed") or _many_failed(row) else ""
 
 
+def side_mark(row: Mapping[str, Any], side: str) -> str:
+    """Return the mark of the figure of one side (``baseline``, ``run``) of a comparison: where samples of it failed."""
+    whole = "left_out" in row or "partly_failed" in row
+    return failure_mark(row) if whole or row.get(f"failed_{side}") else ""
+
+
 def _many_failed(row: Mapping[str, Any]) -> bool:
     """Whether many samples of a figure failed; a mean of draws has the samples of one, and the failures of all."""
     return "sd" not in row and many_failed(_count(row, "n"), _count(row, "failed"))

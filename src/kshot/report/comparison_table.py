@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 
-from kshot.core.failed_parts import failure_mark, mark_legend
+from kshot.core.failed_parts import mark_legend, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, cell, shortened
@@ -197,7 +197,7 @@ def _figures(rows: Sequence[ResultRow], headings: tuple[str, str]) -> Iterator[_
     several = list(zip(rows, digits, strict=True))
     yield _ComparedColumn("n", "n", [cell(f"{row['n']:,}") for row in rows])
     for side, heading in zip(("baseline", "run"), headings, strict=True):
-        values = [(row[f"{side}_value"], max(few, 2), failure_mark(row)) for row, few in several]
+        values = [(row[f"{side}_value"], max(few, 2), side_mark(row, side)) for row, few in several]
         yield _ComparedColumn(
             side, heading, [cell(("–" if value is None else number(value, few)) + mark) for value, few, mark in values]
         )

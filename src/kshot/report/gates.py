@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from kshot.core.failed_parts import failure_mark, mark_legend
+from kshot.core.failed_parts import failure_mark, mark_legend, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, block, cell
@@ -55,7 +55,7 @@ def gate_finding(row: ResultRow) -> str:
         return f"not comparable, {row['failed_run']} failed"
     values = [row["run_value"], row["baseline_value"]]
     run, before = ("–" if value is None else number(value, 2) for value in values)
-    return f"{run}{failure_mark(row)} after {before}, {shown_p(row)}"
+    return f"{run}{side_mark(row, 'run')} after {before}{side_mark(row, 'baseline')}, {shown_p(row)}"
 
 
 def gate_subjects(rows: Sequence[ResultRow]) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from kshot.core.failed_parts import failure_mark, mark_legend
+from kshot.core.failed_parts import failure_mark, mark_legend, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label, one_line
 from kshot.report.comparison import main_rows
@@ -220,11 +220,14 @@ def _reach(rows: Sequence[ResultRow]) -> tuple[float, float]:
 
 def _compared_texts(row: ResultRow, digits: int) -> dict[str, object]:
     """Return the cells of a comparison; "–" stands for a figure that no sample gives."""
-    values, mark = {"before": row["baseline_value"], "after": row["run_value"]}, failure_mark(row)
+    values = {"before": (row["baseline_value"], "baseline"), "after": (row["run_value"], "run")}
     return {
         **{each: row[each] for each in ("baseline", "run", "n")},
         **{each: "" if row.get(each) is None else row[each] for each in ("won", "lost")},
-        **{name: ("–" if value is None else number(value, digits)) + mark for name, value in values.items()},
+        **{
+            name: ("–" if value is None else number(value, digits)) + side_mark(row, side)
+            for name, (value, side) in values.items()
+        },
         "task": f"{row['task']}[{row['category']}]" if "category" in row else task_name(row),
         "metric": f"{metric_label(row)}{'' if row['higher_is_better'] else ' ↓'}",
         "difference": "–" if row["difference"] is None else signed(row["difference"], digits),

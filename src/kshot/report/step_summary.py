@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import PurePath
 
-from kshot.core.failed_parts import failure_mark, mark_legend
+from kshot.core.failed_parts import failure_mark, mark_legend, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.gates import gate_finding, gate_label, gate_legend, gate_subjects, pairing_lines, verdict_of
@@ -105,7 +105,12 @@ def _results(rows: Sequence[ResultRow], names: dict[str, str]) -> str:
     lines = [
         [
             *(task_label(row), *([names[str(row["model"])]] if models else []), metric_label(row)),
-            *(_figure(row, "value"), _ends(row["ci95"]), row["n"], *([row["failed"]] if failed else [])),
+            *(
+                _number(row["value"]) + failure_mark(row),
+                _ends(row["ci95"]),
+                row["n"],
+                *([row["failed"]] if failed else []),
+            ),
         ]
         for row in rows
     ]
@@ -116,8 +121,8 @@ def _legend(lines: Sequence[str]) -> str:
     return "".join(f"\n{_name(line)}\n" for line in lines)
 
 
-def _figure(row: ResultRow, name: str) -> str:
-    return _number(row[name]) + failure_mark(row)
+def _side(row: ResultRow, side: str) -> str:
+    return _number(row[f"{side}_value"]) + side_mark(row, side)
 
 
 def _number(value: float | None, sign: str = "") -> str:
@@ -136,7 +141,7 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
         yield f"### Compared with {_name(path)}"
         lines = [
             [
-                *(subject, metric_label(row), _figure(row, "baseline_value"), _figure(row, "run_value")),
+                *(subject, metric_label(row), _side(row, "baseline"), _side(row, "run")),
                 *(_number(row["difference"], "+"), _ends(row["ci95"], "+", " to ")),
                 *(None if row["p_corrected"] is None else p_value(row), row["verdict"] or "not told apart"),
                 *(row["n"], row.get("won"), row.get("lost")),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from kshot.core.failed_parts import failure_mark, mark_legend
+from kshot.core.failed_parts import failure_mark, mark_legend, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.compared_pairs import pair_names, pair_of
@@ -120,7 +120,7 @@ def _table(rows: Sequence[ResultRow], digits: int, *, several: bool) -> DataTabl
             [
                 *named,
                 Number(row["n"], f"{row['n']:,}"),
-                *(_value(row, f"{side}_value", max(digits, 2)) for side in ("baseline", "run")),
+                *(_value(row, side, max(digits, 2)) for side in ("baseline", "run")),
                 found.value,
                 found,
                 None if p is None else Number(p, p_value(row)),
@@ -131,9 +131,9 @@ def _table(rows: Sequence[ResultRow], digits: int, *, several: bool) -> DataTabl
     return DataTable(heads, lines)
 
 
-def _value(row: ResultRow, name: str, digits: int) -> Number:
-    value = row[name]
-    return Number(value, ("–" if value is None else number(value, digits)) + failure_mark(row))
+def _value(row: ResultRow, side: str, digits: int) -> Number:
+    value = row[f"{side}_value"]
+    return Number(value, ("–" if value is None else number(value, digits)) + side_mark(row, side))
 
 
 def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
