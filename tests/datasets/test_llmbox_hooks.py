@@ -292,6 +292,15 @@ def test_functions_and_zip_in_templates(tree):
     assert tree.prompts(text, "Words", num_shots=5)[0].startswith("*e0* one-two two-three 5 0 -1 mine mine one\n\n")
 
 
+@pytest.mark.parametrize("instruction", ["{passage}Q: {q}", "{{passage}}Q: {{q}}"])
+def test_a_column_that_is_null_writes_nothing(tree, instruction):
+    """LLMBox writes None: see docs/datasets.md."""
+    tree.write_rows(test=[{**ROWS[0], "passage": None}, {**ROWS[1], "passage": "None"}], train=EXAMPLES)
+    place = tree.add(changed(GENERATION, ('"{q}:"', f'"{instruction}"')))
+    previews = kshot.preview(f"{place}:Words", dataset_path=str(tree.rows))
+    assert [each.requests[0].prompt.text for each in previews] == ["Q: q0", "NoneQ: q1"]
+
+
 def test_values_keep_their_white_space_and_the_prompt_is_stripped(tree):
     text = changed(GENERATION, ('"{q}:"', '"\\n{q}\\n"'), ('["choices"][instance["gold"]]', '["choices"][0] + " \\n"'))
     assert tree.prompts(text, "Words", num_shots=5, limit=1)[0].startswith("e0\none \n\n\n\ne1\none \n\n\n\ne2")

@@ -363,6 +363,25 @@ def test_a_question_without_any_listed_letter_is_unanswered():
     assert result.results[0]["unanswered"] == 4
 
 
+def as_llama_cpp(call):
+    """Answer as llama.cpp's server does: echo is ignored, and completions have the log-probabilities of chats."""
+    listed = [{"id": 1, "token": t, "bytes": [], "logprob": p} for t, p in (("A", -0.5), ("B", -1.5))]
+    content = {"content": [{**listed[0], "top_logprobs": listed}]} if call.body.get("logprobs") else None
+    reply = chat("A", "length") if "messages" in call.body else completion("A", "length")
+    reply["choices"][0]["logprobs"] = content
+    return reply
+
+
+@pytest.mark.parametrize(("model_type", "ranking"), [("base", "generation"), ("chat", "first_token")])
+def test_what_llama_cpp_offers(model_type, ranking):
+    with FakeServer(as_llama_cpp) as server:
+        options = dict(base_url=server.url, model_type=model_type)
+        result = kshot.evaluate("openai:m", choice(), ranking_type="auto", **options)
+        assert result.results[0]["ranking_type"] == ranking
+        with pytest.raises(BackendError, match="gives no log-probabilities"):
+            kshot.evaluate("openai:m", choice(), ranking_type="ppl_no_option", **options)
+
+
 def test_other_ranking_types_do_not_fall_back():
     with FakeServer(with_logprobs(apis=("top",))) as server, pytest.raises(BackendError, match="--ranking-type auto"):
         kshot.evaluate("openai:m", choice(ROWS), ranking_type="prob", base_url=server.url)
