@@ -228,7 +228,7 @@ class EvaluateOptions(TypedDict, total=False):
     """File with texts to use instead of kshot's own."""
 
     reference: bool | None
-    """Follow the published procedure, byte for byte."""
+    """Draw as the published code does; with its texts (--templates) the prompts are the same, byte for byte."""
 
     chunker: str | list[str] | tuple[str, ...] | None
     """How documents are cut: NAME:SIZE/OVERLAP or file.py:Class (kshot list chunkers; repeatable)."""

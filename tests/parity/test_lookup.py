@@ -64,6 +64,23 @@ def test_golden_prompts(case):
         assert made == case["prompt"]
 
 
+@pytest.mark.parametrize("case", GOLDEN.get("cases", []), ids=lambda case: case["id"])
+def test_without_the_original_s_texts_only_bare_prompts_are_the_original_s(case):
+    instruct = case["kind"] == "instruct"
+    (made,) = kshot.lookup.prompts(
+        [data(case["test_file"])[case["index"]]],
+        data(case["pool_file"]),
+        task=case["task"],
+        variant=case["variant"],
+        shots=case["shots"],
+        seed=case["seed"],
+        reference=True,
+        model_type="instruct" if instruct else "base",
+    )
+    is_the_same = made == (case["messages"] if instruct else case["prompt"])
+    assert is_the_same == (case["variant"].endswith("bare") and not instruct and case["prompt"] is not None)
+
+
 @pytest.mark.parametrize("run", GOLDEN.get("sequences", []), ids=lambda run: f"{run['task']}-{run['position_in_run']}")
 def test_whole_files(run):
     folder = run["test_file"].rpartition("/")[0]

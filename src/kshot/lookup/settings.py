@@ -35,4 +35,8 @@ class LookupSettings(ScoringSettings, GenerationSettings, DataSettings, PromptSe
         None, "number of records for each length (default: 100)", kind=int, least=1, most=MAX_SAMPLES
     )
     templates: str | None = _option(None, "file with texts to use instead of kshot's own", metavar="FILE")
-    reference: bool | None = _option(None, "follow the published procedure, byte for byte", kind=bool)
+    reference: bool | None = _option(
+        None,
+        "draw as the published code does; with its texts (--templates) the prompts are the same, byte for byte",
+        kind=bool,
+    )
