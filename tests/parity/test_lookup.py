@@ -42,9 +42,7 @@ def test_published_data_files(name):
     assert hashlib.sha256(dumps(data(name)).encode()).hexdigest() == published["sha256"]
 
 
-@pytest.mark.parametrize("case", GOLDEN.get("cases", []), ids=lambda case: case["id"])
-def test_golden_prompts(case):
-    instruct = case["kind"] == "instruct"
+def made_prompt(case, **more):
     (made,) = kshot.lookup.prompts(
         [data(case["test_file"])[case["index"]]],
         data(case["pool_file"]),
@@ -52,11 +50,17 @@ def test_golden_prompts(case):
         variant=case["variant"],
         shots=case["shots"],
         seed=case["seed"],
-        templates=PAPER,
         reference=True,
-        model_type="instruct" if instruct else "base",
+        model_type="instruct" if case["kind"] == "instruct" else "base",
+        **more,
     )
-    if instruct:
+    return made
+
+
+@pytest.mark.parametrize("case", GOLDEN.get("cases", []), ids=lambda case: case["id"])
+def test_golden_prompts(case):
+    made = made_prompt(case, templates=PAPER)
+    if case["kind"] == "instruct":
         assert made == case["messages"]
     elif case["prompt"] is None:  # the original crashes; here the variant works
         assert made.endswith(line(case["item"]["input"]))
@@ -67,17 +71,7 @@ def test_golden_prompts(case):
 @pytest.mark.parametrize("case", GOLDEN.get("cases", []), ids=lambda case: case["id"])
 def test_without_the_original_s_texts_only_bare_prompts_are_the_original_s(case):
     instruct = case["kind"] == "instruct"
-    (made,) = kshot.lookup.prompts(
-        [data(case["test_file"])[case["index"]]],
-        data(case["pool_file"]),
-        task=case["task"],
-        variant=case["variant"],
-        shots=case["shots"],
-        seed=case["seed"],
-        reference=True,
-        model_type="instruct" if instruct else "base",
-    )
-    is_the_same = made == (case["messages"] if instruct else case["prompt"])
+    is_the_same = made_prompt(case) == (case["messages"] if instruct else case["prompt"])
     assert is_the_same == (case["variant"].endswith("bare") and not instruct and case["prompt"] is not None)
 
 
