@@ -74,9 +74,7 @@ def without_text(value: Any, *kinds: type, known: str = "") -> str:
 
 
 def _is_shown_by_address(value: Any) -> bool:
-    if (
-        value is None or isinstance(value, (bool, int, float, type)) or is_dataclass(value)
-    ):  # rows show the fields of one
+    if value is None or isinstance(value, (bool, int, float, type)) or is_dataclass(value):  # rows show its fields
         return False
     return callable(value) or ADDRESS.search(repr(value)) is not None
 
