@@ -35,12 +35,12 @@ TESTS = "import copy, math, operator\nK = @SECRET@\nhits = []\n" + "".join(
 TESTS += "assert any(hits), 'not fooled'\n"
 SECONDS = 1.0
 
-MODES = {"bwrap": sandbox.LAYERS, "namespaces": sandbox.LAYERS, "landlock": ("landlock", "seccomp")}
+MODES = {"bwrap": sandbox.LAYERS, "namespaces": sandbox.LAYERS, "neither": ("landlock", "seccomp")}
 """What a system may lend: bwrap; namespaces; neither, as in many containers, and no audit hook to help."""
 ENOUGH, NEWEST = 3, 7
 """Versions of Landlock: the first that does without namespaces, and the last; 0 is a kernel that has none."""
 EVERYWHERE = "KSHOT_ESCAPE" in os.environ  # make escape
-WAYS = [(mode, abi) for mode in MODES for abi in range(NEWEST + 1)] if EVERYWHERE else [("landlock", ENOUGH)]
+WAYS = [(mode, abi) for mode in MODES for abi in range(NEWEST + 1)] if EVERYWHERE else [("neither", ENOUGH)]
 REACHING = [name for name in ATTACKS if EVERYWHERE or not name.startswith("forges")]
 AN_ORDINARY_USER = 65534
 ENDLESS_THREADS = ATTACKS["leaves something: threads without end"]
@@ -201,7 +201,7 @@ def way(request, monkeypatch):
     if mode != "bwrap":
         monkeypatch.setattr(sandbox, "bubblewrap", lambda: None)
     monkeypatch.setattr(process, "_LANDLOCK_ABI", abi)
-    return MODES[mode] if mode != "landlock" or abi >= ENOUGH else None
+    return MODES[mode] if mode != "neither" or abi >= ENOUGH else None
 
 
 @pytest.mark.parametrize("name", REACHING)
@@ -216,7 +216,7 @@ def test_a_right_program_passes_on_less(way, sandboxes):
         assert sandbox.run(*right, layers=way).passed
     else:
         with pytest.raises(sandbox.UsageError, match="lacks Landlock"):
-            sandbox.run(*right, layers=MODES["landlock"])
+            sandbox.run(*right, layers=MODES["neither"])
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def ordinary():
         pytest.skip("no Python here can be started by an ordinary user")
 
 
-@pytest.mark.parametrize("mode", MODES if EVERYWHERE else ["landlock"])
+@pytest.mark.parametrize("mode", MODES if EVERYWHERE else ["neither"])
 def test_an_attack_of_an_ordinary_user_achieves_nothing(mode, ordinary):
     """The tests above once more: other doors of the kernel are open to who is not root."""
     plugins = ("-p", "no:cacheprovider", "-p", "no:xdist")
