@@ -13,7 +13,7 @@ import os
 
 from kshot.configs._home_modules import ConfigDict, HomeRegistry, Logger, attributed, mmengine
 from kshot.configs._home_rows import Rows
-from kshot.sandbox._guest_imports import NoSuchNameError, check_one
+from kshot.sandbox._guest_imports import NoSuchNameError, check_unambiguous
 from kshot.sandbox._guest_values import plain
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
@@ -94,8 +94,8 @@ class _Home:
     def named(self, kind: str, name: str) -> Any:
         """Return what a config means by a name: a dotted one is looked up, others are registered or only defined.
 
-        A name that is not dotted and that several modules have is an error: which of them the project itself would take
-        depends on what else it has imported.
+        A bare name that several modules have is an error: which of them the project itself would take depends on what
+        else it has imported.
         """
         if "." in name:
             return self._importer.thing(name)
@@ -119,7 +119,7 @@ class _Home:
             return _only(places)
         for registry in self._filled_registries():
             if name in registry.module_dict and (not part or registry.name.startswith(_STEMS[part])):
-                check_one(registry.given.get(name, ()))
+                check_unambiguous(registry.given.get(name, ()))
                 return registry.module_dict[name]
         return None
 
@@ -240,8 +240,8 @@ class _Home:
 
 
 def _only(places: list[tuple[str, str]]) -> Any:
-    """Return the one thing of these modules and names."""
-    check_one([".".join(place) for place in places])
+    """Import the only one of these (module, name) pairs; raise AmbiguousNameError if there are several."""
+    check_unambiguous([".".join(place) for place in places])
     module, name = places[0]
     return getattr(importlib.import_module(module), name)
 
@@ -256,7 +256,7 @@ def _cleaned(function: Callable[..., Any], text: Any, options: dict[str, Any]) -
 
 
 class _LoadReachedError(BaseException):
-    """Ends the ``__init__`` of a loader where it calls ``load``; ``options`` are what it gives it."""
+    """Ends the ``__init__`` of a loader at its call of ``load``, and carries the options of that call."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.home_folders import code_digest, data_folders, has_code, places
-from kshot.configs.names import ConfigCallable, ImportedName, Opaque, several_things, short
+from kshot.configs.names import ConfigCallable, ImportedName, Opaque, ambiguous_name, short
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.sandbox.guest import Guest, GuestFault, opaque_class
@@ -30,8 +30,8 @@ CLEAN_SECONDS = 60.0
 _NOT_GIVEN = "NotGivenError"
 """The fault by which the worker says that an evaluator has parameters for which there is nothing to give."""
 _AGENTS = "Evaluators of agent configs want the steps of an agent (steps), and kshot runs none."
-_SEVERAL = "SeveralThingsError"
-"""The fault by which the worker says that a name stands for several things."""
+_AMBIGUOUS = "AmbiguousNameError"
+"""The worker's fault for a bare name that several modules have."""
 _ABSENT = "NoSuchNameError"
 """The fault by which the worker says that there is no such name."""
 _MAX_ROWS, _MAX_ROW_BYTES = 5_000_000, 4 << 30
@@ -82,9 +82,9 @@ class Home:
                 found = self.guest.ask("find", kind=part, name=name)
                 self._known[key] = found if isinstance(found, Mapping) else {}
             except GuestFault as exc:
-                if exc.kind == _SEVERAL:
-                    several = exc.what.removeprefix(f"{_SEVERAL}: ")
-                    raise several_things(part, name, several) from exc
+                if exc.kind == _AMBIGUOUS:
+                    dotted = exc.what.removeprefix(f"{_AMBIGUOUS}: ")
+                    raise ambiguous_name(part, name, dotted) from exc
                 if exc.kind != _ABSENT:
                     raise
                 self._known[key] = None

@@ -103,7 +103,7 @@ def short(kind: Any) -> str:
 def unknown(what: str, kind: Any, where: str, known: Iterable[str] = (), searched: str = "") -> NoReturn:
     """Raise the error that kshot has no equivalent of a name, with the names that it knows, or those that are close.
 
-    ``searched`` says where else it was looked for, or could be.
+    ``searched``: a sentence on where else kshot looked for it, or could look.
     """
     called = kind.called if isinstance(kind, ImportedName) else kind if isinstance(kind, str) else short(kind)
     at = f" (imported at {kind.at})" if isinstance(kind, ImportedName) and kind.at else ""
@@ -111,8 +111,8 @@ def unknown(what: str, kind: Any, where: str, known: Iterable[str] = (), searche
     raise DataError(f"kshot has no {what} {called}{at}", where=where, hint=hint)
 
 
-def several_things(what: str, name: str, dotted: str) -> DataError:
-    """Return the error that a name without its module stands for several things; ``dotted``: their whole names."""
+def ambiguous_name(what: str, name: str, dotted: str) -> DataError:
+    """Return the error for a bare name that several modules have; ``dotted`` lists the whole names."""
     return DataError(f"{name} is the name of more than one {what}", hint=f"Write the whole name: {dotted}.")
 
 

@@ -29,15 +29,15 @@ class NoSuchNameError(AttributeError):
     """A name that the project does not have; everything else that goes wrong is another error."""
 
 
-class SeveralThingsError(AttributeError):
-    """A name that stands for several things of the project; the message lists them."""
+class AmbiguousNameError(AttributeError):
+    """A bare name that several modules of the project have; the message lists the whole names."""
 
 
-def check_one(names: Iterable[str]) -> None:
-    """Refuse the dotted names of several things, of which one is meant."""
-    several = sorted(set(names))
-    if len(several) > 1:
-        raise SeveralThingsError(" or ".join(several))
+def check_unambiguous(names: Iterable[str]) -> None:
+    """Raise AmbiguousNameError if these dotted names are not all the same."""
+    different = sorted(set(names))
+    if len(different) > 1:
+        raise AmbiguousNameError(" or ".join(different))
 
 
 class ProjectImporter(Loader, MetaPathFinder):
@@ -142,7 +142,7 @@ class ProjectImporter(Loader, MetaPathFinder):
         if self.project.path(f"{package}.{name}") is not None:
             return loaded(f"{package}.{name}")
         modules = [module for module in self.project.search(package, name) if module != package]
-        check_one(f"{module}.{name}" for module in modules)
+        check_unambiguous(f"{module}.{name}" for module in modules)
         if modules:
             return getattr(loaded(modules[0]), name)
         raise NoSuchNameError(f"there is no {name!r} in {package}")
@@ -190,7 +190,7 @@ class ProjectImporter(Loader, MetaPathFinder):
         try:
             return getattr(found, name)
         except AttributeError as exc:
-            if isinstance(exc, SeveralThingsError) or not isinstance(found, types.ModuleType):
+            if isinstance(exc, AmbiguousNameError) or not isinstance(found, types.ModuleType):
                 raise
             raise NoSuchNameError(f"there is no {name!r} in {owner}") from exc
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from kshot.configs.names import several_things
+from kshot.configs.names import ambiguous_name
 from kshot.configs.scope import Name, Scope
 from kshot.metrics import Metric
 
@@ -17,13 +17,13 @@ None: kshot has the name, but not what it means with these options.
 
 
 def version_of(name: Name, scope: Scope, versions: Mapping[str, str]) -> str:
-    """Return which module's version a name means, of evaluators with one name and different rules.
+    """Return which version of an evaluator is meant, where modules have different ones under the same name.
 
-    ``versions``: their whole names, by a part of the module's name. A name that tells none of the modules is refused.
+    ``versions``: the whole names, by the part of the module's name that identifies each. A bare name is refused.
     """
     found = next((part for part in versions if f".{part}." in name.whole), None)
     if found is None:
-        exc = several_things("evaluator", name.last, " or ".join(versions.values()))
+        exc = ambiguous_name("evaluator", name.last, " or ".join(versions.values()))
         exc.where = scope.where
         raise exc
     return found
