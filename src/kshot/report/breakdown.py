@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from rich.table import Table
 
 from kshot.core.errors import UsageError
-from kshot.core.failed_parts import failure_mark, mark_legend
+from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import cell
-from kshot.report.table import number, short_names
+from kshot.report.table import marked_figure, number, short_names
 from kshot.runs.headline import finite, headlines
 
 By: TypeAlias = Literal["category", "subset", "task"]
@@ -147,7 +147,7 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
         texts += [whole_of(row, found.by)] if len(wholes) > 1 else []
         texts += [names[str(row.get("model", ""))]] if len(names) > 1 else []
         texts += [metric_label(row) + marks[_is_upwards(row)], row.get("n", "")]
-        texts.append(("–" if row.get("value") is None else number(row["value"], digits[0])) + failure_mark(row))
+        texts.append(marked_figure(row, digits[0]))
         texts.append("" if ends is None else "–".join(number(end, digits[1]) for end in ends))
         texts += [row.get("failed") or ""] if any(each.get("failed") for each in rows) else []
         texts += [_bar(row)] if bars else []

@@ -9,14 +9,14 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 
-from kshot.core.failed_parts import mark_legend, side_mark
+from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, cell, shortened
 from kshot.report.columns import broken, fair_width
 from kshot.report.compared_pairs import pair_names, pair_of
 from kshot.report.comparison_words import SENTENCES, digits_of, not_compared, signed, task_name
-from kshot.report.table import number
+from kshot.report.table import marked_figure
 from kshot.report.verdicts import correction, p_value
 from kshot.runs.headline import headlines
 
@@ -197,10 +197,8 @@ def _figures(rows: Sequence[ResultRow], headings: tuple[str, str]) -> Iterator[_
     several = list(zip(rows, digits, strict=True))
     yield _ComparedColumn("n", "n", [cell(f"{row['n']:,}") for row in rows])
     for side, heading in zip(("baseline", "run"), headings, strict=True):
-        values = [(row[f"{side}_value"], max(few, 2), side_mark(row, side)) for row, few in several]
-        yield _ComparedColumn(
-            side, heading, [cell(("–" if value is None else number(value, few)) + mark) for value, few, mark in values]
-        )
+        values = [cell(marked_figure(row, max(few, 2), side)) for row, few in several]
+        yield _ComparedColumn(side, heading, values)
     differences = [
         cell("–" if row["difference"] is None else signed(row["difference"], max(few, 2)), _VERDICTS[row["verdict"]][1])
         for row, few in several

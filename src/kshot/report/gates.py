@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from kshot.core.failed_parts import failure_mark, mark_legend, side_mark
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, block, cell
 from kshot.report.columns import broken, fair_width
-from kshot.report.table import number, short_names
+from kshot.report.table import marked_figure, number, short_names
 from kshot.report.verdicts import shown_p
 from kshot.runs.baseline_checks import unpaired_samples, why_left_out
 
@@ -45,7 +45,7 @@ def gate_finding(row: ResultRow) -> str:
     if row["gate"] is None:
         return str(row["reason"])
     if row["gate"] == "fail_under":
-        return ("no value" if row["value"] is None else number(row["value"], 2)) + failure_mark(row)
+        return f"no value{failure_mark(row)}" if row["value"] is None else marked_figure(row)
     if row["gate"] == "fail_on_failed":
         lost = f", {row['failed_replies']} replies failed" if row["failed_replies"] else ""
         return f"{row['failed']} of {row['n'] + row['failed']} failed{lost}"
@@ -53,9 +53,8 @@ def gate_finding(row: ResultRow) -> str:
         return why_left_out(row)
     if row["difference"] is None or row["p_corrected"] is None:
         return f"not comparable, {row['failed_run']} failed"
-    values = [row["run_value"], row["baseline_value"]]
-    run, before = ("–" if value is None else number(value, 2) for value in values)
-    return f"{run}{side_mark(row, 'run')} after {before}{side_mark(row, 'baseline')}, {shown_p(row)}"
+    run, before = (marked_figure(row, side=side) for side in ("run", "baseline"))
+    return f"{run} after {before}, {shown_p(row)}"
 
 
 def gate_subjects(rows: Sequence[ResultRow]) -> list[str]:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from kshot.core.failed_parts import failure_mark, mark_legend, side_mark
+from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label, one_line
 from kshot.report.comparison import main_rows
 from kshot.report.comparison_words import answers, digits_of, signed, task_name, warnings
 from kshot.report.setting_table import setting_name, setting_text
-from kshot.report.table import number, short_names
+from kshot.report.table import marked_figure, number, short_names
 from kshot.report.verdicts import model_verdicts, p_value
 from kshot.runs.comparing import Comparison
 from kshot.runs.headline import failed_samples, finite
@@ -74,7 +74,7 @@ def _table(rows: Sequence[ResultRow]) -> str:
             "model": names[str(row.get("model", ""))],
             "metric": metric_label(row),
             "n": row.get("n", ""),
-            "value": ("–" if row.get("value") is None else number(row["value"], 2)) + failure_mark(row),
+            "value": marked_figure(row),
             "95 %": "" if row.get("ci95") is None else "–".join(number(end, 1) for end in row["ci95"]),
             "failed": row.get("failed") or "",
         }
@@ -220,14 +220,11 @@ def _reach(rows: Sequence[ResultRow]) -> tuple[float, float]:
 
 def _compared_texts(row: ResultRow, digits: int) -> dict[str, object]:
     """Return the cells of a comparison; "–" stands for a figure that no sample gives."""
-    values = {"before": (row["baseline_value"], "baseline"), "after": (row["run_value"], "run")}
     return {
         **{each: row[each] for each in ("baseline", "run", "n")},
         **{each: "" if row.get(each) is None else row[each] for each in ("won", "lost")},
-        **{
-            name: ("–" if value is None else number(value, digits)) + side_mark(row, side)
-            for name, (value, side) in values.items()
-        },
+        "before": marked_figure(row, digits, "baseline"),
+        "after": marked_figure(row, digits, "run"),
         "task": f"{row['task']}[{row['category']}]" if "category" in row else task_name(row),
         "metric": f"{metric_label(row)}{'' if row['higher_is_better'] else ' ↓'}",
         "difference": "–" if row["difference"] is None else signed(row["difference"], digits),

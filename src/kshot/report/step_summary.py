@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import PurePath
 
-from kshot.core.failed_parts import failure_mark, mark_legend, side_mark
+from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.gates import gate_finding, gate_label, gate_legend, gate_subjects, pairing_lines, verdict_of
 from kshot.report.markdown_table import Markdown, markdown_table, markdown_text
-from kshot.report.table import number, short_names
+from kshot.report.table import marked_figure, number, short_names
 from kshot.report.verdicts import p_value
 from kshot.runs.first_failures import first_failures
 from kshot.runs.record import RunRecord
@@ -106,7 +106,7 @@ def _results(rows: Sequence[ResultRow], names: dict[str, str]) -> str:
         [
             *(task_label(row), *([names[str(row["model"])]] if models else []), metric_label(row)),
             *(
-                _number(row["value"]) + failure_mark(row),
+                marked_figure(row),
                 _ends(row["ci95"]),
                 row["n"],
                 *([row["failed"]] if failed else []),
@@ -119,10 +119,6 @@ def _results(rows: Sequence[ResultRow], names: dict[str, str]) -> str:
 
 def _legend(lines: Sequence[str]) -> str:
     return "".join(f"\n{_name(line)}\n" for line in lines)
-
-
-def _side(row: ResultRow, side: str) -> str:
-    return _number(row[f"{side}_value"]) + side_mark(row, side)
 
 
 def _number(value: float | None, sign: str = "") -> str:
@@ -141,7 +137,7 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
         yield f"### Compared with {_name(path)}"
         lines = [
             [
-                *(subject, metric_label(row), _side(row, "baseline"), _side(row, "run")),
+                *(subject, metric_label(row), marked_figure(row, side="baseline"), marked_figure(row, side="run")),
                 *(_number(row["difference"], "+"), _ends(row["ci95"], "+", " to ")),
                 *(None if row["p_corrected"] is None else p_value(row), row["verdict"] or "not told apart"),
                 *(row["n"], row.get("won"), row.get("lost")),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from kshot.core.failed_parts import failure_mark
+from kshot.core.failed_parts import failure_mark, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import cell
@@ -74,7 +74,7 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
         cells.append(" / ".join(map(str, sizes)) if len(set(sizes)) > 1 else str(sizes[0]))
         for model in models:
             row = found.get(model)
-            cells += ["", ""] if row is None else [_figure(row), _interval(row)]
+            cells += ["", ""] if row is None else [marked_figure(row), _interval(row)]
         for name in counts:
             own_counts = [found[model].get(name, 0) if model in found else 0 for model in models]
             cells.append(" / ".join(map(str, own_counts)) if any(own_counts) else "")  # one for each model
@@ -98,7 +98,7 @@ def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
     for row in rows:
         single = ("subset" in row and row.get("dataset") in averaged) or "example_seed" in row
         if row.get("detail") and not single:
-            lines.setdefault((row["model"], row["task"]), {})[row["metric"]] = _figure(row)
+            lines.setdefault((row["model"], row["task"]), {})[row["metric"]] = marked_figure(row)
     ruled = {(row["model"], row["task"]) for row in rows if row.get("rule")}
     kinds: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for line, figures in lines.items():
@@ -119,10 +119,6 @@ def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, Resul
     return found
 
 
-def _figure(row: ResultRow) -> str:
-    return ("–" if row["value"] is None else number(row["value"], 2)) + failure_mark(row)
-
-
 def _interval(row: ResultRow) -> str:
     return "" if row["ci95"] is None else "–".join(number(end, 1) for end in row["ci95"])
 
@@ -133,6 +129,12 @@ def number(value: float, digits: int, sign: str = "") -> str:
     ``sign`` is ``+`` to show it always.
     """
     return f"{value:{sign}.{digits}f}" if abs(value) < _LARGE else f"{value:{sign}.2e}"
+
+
+def marked_figure(row: ResultRow, digits: int = 2, side: str = "") -> str:
+    """Write a figure and its mark if many samples failed; of a comparison, that of a side (``baseline``, ``run``)."""
+    value, mark = (row[f"{side}_value"], side_mark(row, side)) if side else (row.get("value"), failure_mark(row))
+    return ("–" if value is None else number(value, digits)) + mark
 
 
 def short_names(models: Iterable[str]) -> dict[str, str]:

@@ -46,11 +46,10 @@ def _copy(
 
 
 def _zero_shot(loader: Loader) -> Loader:
-    """Return the loader for entries whose ``prompt_mode`` is the only one that the framework has rows for."""
+    """Return a loader that refuses any other ``prompt_mode``."""
 
     def read(place: DataPlace) -> Splits:
-        if (mode := place.text("prompt_mode", "zero-shot")) != "zero-shot":
-            raise DataError(f"its prompt_mode is {mode!r:.60}", where=place.where, hint="It can only be 'zero-shot'.")
+        place.only("prompt_mode", "zero-shot")
         return loader.read(place)
 
     return replace(loader, read=read)

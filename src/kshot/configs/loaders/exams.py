@@ -128,8 +128,7 @@ def _agieval_row(framework: str, row: Row) -> Row:
 
 
 def _agieval(place: DataPlace) -> Splits:
-    if (setting := place.text("setting_name", "zero-shot")) != "zero-shot":
-        raise DataError(f"its setting_name is {setting!r:.60}", where=place.where, hint="It can only be 'zero-shot'.")
+    place.only("setting_name", "zero-shot")
     path = place.file(f"{place.text('name')}.jsonl")
     return place.json_lines(path, partial(_agieval_row, place.framework))
 

@@ -95,6 +95,11 @@ class DataPlace:
             raise DataError(f"its {name} is {value!r:.80}; it must be text", where=self.where)
         return value
 
+    def only(self, name: str, value: str) -> None:
+        """Refuse an option with another value than the only one that the framework has rows for."""
+        if (given := self.text(name, value)) != value:
+            raise DataError(f"its {name} is {given!r:.60}", where=self.where, hint=f"It can only be {value!r}.")
+
     def number(self, name: str, default: int) -> int:
         """Return an option that is a whole number."""
         value = self.options.get(name, default)

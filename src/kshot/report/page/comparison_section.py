@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from kshot.core.failed_parts import failure_mark, mark_legend, side_mark
+from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.compared_pairs import pair_names, pair_of
@@ -18,7 +18,7 @@ from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.numbers import Estimate, Number, estimate, field_number
 from kshot.report.systems import shown_measures
-from kshot.report.table import number, short_names
+from kshot.report.table import marked_figure, short_names
 from kshot.report.verdicts import correction, p_value
 from kshot.runs.swept_rows import SWEEP
 
@@ -132,8 +132,7 @@ def _table(rows: Sequence[ResultRow], digits: int, *, several: bool) -> DataTabl
 
 
 def _value(row: ResultRow, side: str, digits: int) -> Number:
-    value = row[f"{side}_value"]
-    return Number(value, ("–" if value is None else number(value, digits)) + side_mark(row, side))
+    return Number(row[f"{side}_value"], marked_figure(row, digits, side))
 
 
 def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
