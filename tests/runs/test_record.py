@@ -99,6 +99,15 @@ def test_a_run_that_has_not_ended_has_no_figures(run):
         kshot.load(run.path)
 
 
+def test_a_run_that_failed_says_why_where_its_figures_are_wanted(run):
+    (run.path / "summary.json").unlink()
+    spec = json.loads((run.path / "spec.json").read_text())
+    spec["sessions"][-1] |= {"state": "failed", "why": "dataset quiz: no row"}
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    with pytest.raises(RunError, match=r"no figures yet \(its last session: dataset quiz: no row\)"):
+        kshot.load(run.path)
+
+
 def test_a_link_out_of_the_folder_is_refused(run, tmp_path):
     shutil.move(run.path / "summary.json", tmp_path / "elsewhere")
     (run.path / "summary.json").symlink_to(tmp_path / "elsewhere")

@@ -297,6 +297,32 @@ def test_an_answer_without_a_text_of_its_own_is_a_failed_sample(tmp_path, reply,
     assert " at 0x" not in (tmp_path / "run" / "samples.jsonl").read_text() + str(result.results)
 
 
+class Unwritable:
+    """What an evaluated reply may give, too: an object whose text is an error."""
+
+    def __repr__(self):
+        raise OSError
+
+
+@pytest.mark.parametrize("reply", ["10**5000", "[{'4': -(10**5000)}]", "Unwritable()"])
+@pytest.mark.parametrize("how", ["answer", "score"])
+def test_a_value_that_python_cannot_write_is_a_failed_sample(reply, how):
+    class Value(kshot.Metric):
+        name = "value"
+
+        def rate(self, prediction, reference):
+            return {"value": eval(prediction)}
+
+    def post_processing(self, replies):
+        return [eval(reply) for reply in replies]
+
+    body = {"post_processing": post_processing} if how == "answer" else {"metrics": [Value()]}
+    model = Fake(lambda request: Generated(reply if "two" in request.prompt.text else "1"))
+    result = kshot.evaluate(model, generation(**body))
+    assert (result.results[0]["n"], result.results[0]["failed"]) == (2, 1)
+    assert result.samples[1]["failed"].startswith(f"{how}: ")
+
+
 def test_an_address_that_a_model_writes_is_its_answer():
     text = "<function f at 0x7f7abe4c32e0>"
     rows = [{"q": "What is printed?", "target": text}]

@@ -74,9 +74,14 @@ def without_text(value: Any, *kinds: type, known: str = "") -> str:
 
 
 def _is_shown_by_address(value: Any) -> bool:
-    if value is None or isinstance(value, (bool, int, float, type)) or is_dataclass(value):  # rows show its fields
+    if value is None or isinstance(value, (bool, float, type)) or is_dataclass(value):  # rows show its fields
         return False
-    return callable(value) or ADDRESS.search(repr(value)) is not None
+    if callable(value):
+        return True
+    try:
+        return ADDRESS.search(repr(value)) is not None
+    except Exception:  # noqa: BLE001 - an int of too many digits, or code of the user
+        return True
 
 
 def _escape(found: re.Match[str]) -> str:

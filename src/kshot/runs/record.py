@@ -19,6 +19,7 @@ from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import failed_samples, first_figure, headline_figures
 from kshot.runs.identity import without_defaults
 from kshot.runs.samples_file import read_samples, sample_rows
+from kshot.runs.sessions import reason_of
 from kshot.runs.spec_file import read_spec
 
 
@@ -71,7 +72,9 @@ def read_record(folder: str | Path) -> RunRecord:
     found = read_summary(path)
     if found is None:
         hint = "The command that started it continues it; kshot runs shows how far it came."
-        raise RunError("this run has not come to its end: it has no figures yet", where=str(path), hint=hint)
+        why = reason_of(spec.get("sessions", []))
+        what = "this run has not come to its end: it has no figures yet"
+        raise RunError(f"{what} (its last session: {why})" if why else what, where=str(path), hint=hint)
     return RunRecord(
         found["results"],
         found.get("notes", []),
