@@ -201,7 +201,7 @@ class EvaluateOptions(TypedDict, total=False):
     """Run only the entries of a config that have this abbr, or match this pattern."""
 
     keep_thoughts: bool | None
-    """Leave what a model thinks in its replies, as OpenCompass and AISBench do: clean-ups and evaluators see it."""
+    """Leave the thoughts of a model in its replies for clean-ups and evaluators, as OpenCompass and AISBench do."""
 
     config_root: str | PathLike[str] | None
     """Older name of --home: the folder in which a config may read and import files."""
@@ -266,7 +266,7 @@ class EvaluateOptions(TypedDict, total=False):
 
     ray: str | None
     """Run the workers on a Ray cluster: the one at HOST:PORT (of another user of this machine: OWNER@HOST:PORT);
-    without an address the one that RAY_ADDRESS names, else one that is started for this run alone."""
+    without an address the one that RAY_ADDRESS names, else a new one for this run alone."""
 
     base_url: str | list[str] | tuple[str, ...] | None
     """Address of the server, such as http://localhost:8000/v1; several serve the model side by side (repeatable)."""

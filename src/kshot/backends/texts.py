@@ -28,9 +28,9 @@ def valid_content(content: Content) -> Content:
 
 
 def scored_parts(request: Loglik, context: str) -> tuple[str, tuple[str, ...]]:
-    """Return the context of a request and the texts that are scored after it, with the context's last white space.
+    """Return the context and the texts to score after it; white space at the end of the context may go to the texts.
 
-    ``context``: the prompt as the model reads it, so that of messages it is what the chat template makes of them.
+    ``context``: the prompt as the model reads it; messages have been rendered by the chat template.
     """
     bare = context.rstrip()
     spaced = request.spaced and bare and not request.prompt.messages

@@ -53,7 +53,7 @@ _STEMS: dict[str, tuple[str, ...]] = {
 """How the homes' own names of these registries begin."""
 _FAULT_LETTERS = 300
 _BASES_OWN = ("reader_cfg", "abbr", "n", "k")
-"""Options that the base class of the homes' loaders takes out before it calls ``load`` with all others."""
+"""Options that the base class of the homes' loaders removes before it calls ``load`` with the others."""
 
 
 def stand_ins() -> dict[str, Callable[[], types.ModuleType]]:

@@ -39,7 +39,7 @@ class ConfigFault(Exception):  # noqa: N818 - raised inside a config, reported o
 
 
 class NoConfig(Exception):  # noqa: N818 - as above
-    """A config imports another one that is not there."""
+    """A config imports another config that does not exist."""
 
 
 class NoEquivalent(Exception):  # noqa: N818 - as above

@@ -80,7 +80,7 @@ def _rows(
 def made_up_rows(entry: DatasetEntry) -> Splits:
     """Return rows that have the entry's columns, each with its own name as the value, or a label of the templates.
 
-    Where the retriever wants a list, it is the same in each row, so that rows have something in common.
+    Where the retriever needs lists, all rows have the same, so that they have something in common.
     """
     reader = entry.reader_cfg
     columns = reader.get("input_columns") or ()

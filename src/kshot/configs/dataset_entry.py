@@ -23,7 +23,7 @@ from kshot.retrievers.base import Retriever
 
 _TAKEN_OUT = ("type", "abbr", "reader_cfg", "infer_cfg", "eval_cfg", "n", "k")  # by the frameworks themselves
 _NOT_FOR_LOADERS = frozenset((*_TAKEN_OUT, "judge_infer_cfg", "local_mode", "trust_remote_code"))
-"""Keys that are for others than the loader, or that do not change which rows there are."""
+"""Keys that are not meant for the loader, or do not change the rows."""
 
 
 class DatasetEntry:
@@ -45,14 +45,14 @@ class DatasetEntry:
 
         ``project``: where the rows that it names must lie; None for a dict that the user gave. ``homes``: the projects
         whose source is here, by framework; ``used`` says what of the entry ran by their code. ``tasks``: those of the
-        framework's own that run it.
+        framework that the config's ``infer`` and ``eval`` name.
         """
         self._tasks = tasks
         self.body, self.strict, self.where, self.framework, self.project = body, strict, where, framework, project
         self.registered, self.homes = registered or {}, homes or {}
         self.used: dict[tuple[Part, str], Home] = {}
         self.notes: dict[str, None] = {}
-        """What the user should know of the entry, each note once. It grows."""
+        """Notes for the user, each once. It grows."""
 
     def with_body(self, **changes: Any) -> DatasetEntry:
         """Return an entry of the same config with some values replaced."""
@@ -69,11 +69,11 @@ class DatasetEntry:
 
     @property
     def is_run(self) -> bool:
-        """Whether kshot runs such entries: some are for agents, or for inferencers that it does not have."""
+        """Whether kshot runs it: some entries are for agents, or for inferencers that kshot does not have."""
         return not what_it_is(self.body, self._tasks)[0]
 
     def check_is_run(self) -> None:
-        """Refuse an entry that kshot does not run, and say what it is."""
+        """Raise DataError, which says what the entry is, if kshot does not run it."""
         what, by = what_it_is(self.body, self._tasks)
         if what:
             raise DataError(f"it is {what}; kshot does not run it", where=self.place, hint=by)
@@ -95,7 +95,7 @@ class DatasetEntry:
         return f"<config entry {self.abbr}>"
 
     def note_ignored(self, keys: Iterable[str], loader: str) -> None:
-        """Note keys that its loader does not take, but for those that are for others."""
+        """Note keys that the loader does not take, unless they are not meant for it."""
         if ignored := [key for key in keys if key not in _NOT_FOR_LOADERS]:
             self.notes[f"{loader} does not take {', '.join(ignored)}: no effect on the rows"] = None
 
@@ -170,7 +170,7 @@ class DatasetEntry:
 
     @property
     def list_columns(self) -> tuple[str, ...]:
-        """The columns in which its retriever wants a list in each row."""
+        """The columns in which its retriever needs a list in each row."""
         config = self.body.get("infer_cfg")
         retriever = config.get("retriever") if isinstance(config, Mapping) else None
         options: Mapping[str, Any] = retriever if isinstance(retriever, Mapping) else {}

@@ -21,7 +21,7 @@ from kshot.sandbox.profiles import LAYERS
 from kshot.sandbox.request_process import UNREADABLE
 
 _RUNNING = ("infer", "eval", "judge_infer")
-"""What a whole evaluation file calls its settings for partitioners, runners and their tasks."""
+"""The sections of a whole evaluation file for partitioners, runners and their tasks."""
 _KEYS = 5
 """How many keys of a section its note names."""
 _COMBINATIONS = "model_dataset_combinations"
@@ -81,7 +81,7 @@ class Config:
 
     @property
     def not_run(self) -> bool:
-        """Whether kshot runs none of its entries: the file is for something else."""
+        """Whether kshot runs none of its entries."""
         return bool(self.chosen) and not any(each.is_run for each in self.chosen)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ def _notes(project: Project, lacking: str) -> Iterator[str]:
 
 
 def _unread_sections(file: str, variables: Mapping[str, Any]) -> Iterator[str]:
-    """Note the sections of a whole evaluation file that say how its framework divides the work and runs it."""
+    """Note the sections of a whole evaluation file that have no effect."""
     sections = {name: each for name in _RUNNING if isinstance(each := variables.get(name), Mapping) and each}
     found = [f"{name} ({', '.join(f'{key!s:.40}' for key in [*each][:_KEYS])})" for name, each in sections.items()]
     if found:

@@ -27,10 +27,10 @@ _SERVERS = (
     *("VLLMCustomAPI", "VLLMCustomAPIStream", "VLLMCustomAPIOld", "VLLMCustomAPIChat", "VLLMCustomAPIChatStream"),
     "MindieStreamApi",
 )
-"""Those of AISBench, which by itself asks a server on this machine."""
+"""Classes of AISBench, whose default is a server on this machine."""
 _LITELLM = ("LiteLLMChat", "LiteLLMAPI")
 _LITELLM_PREFIXES = {"openai": "openai", "anthropic": "anthropic", "hosted_vllm": "", "litellm_proxy": ""}
-"""What LiteLLM puts before the name of a model, by the backend that asks the provider; "": a server with an address."""
+"""kshot's backend for each prefix of LiteLLM's model names; "": a server whose address must be given."""
 _ADDRESSES = ("openai_api_base", "base_url", "api_base")
 _BACKENDS = {
     **dict.fromkeys(("VLLM", "VLLMwithChatTemplate"), "vllm"),
@@ -90,7 +90,7 @@ class ModelEntry:
 
     @property
     def _path(self) -> Any:
-        """What the config calls the model, without the prefix by which LiteLLM knows whom to ask."""
+        """The config's name of the model, without the prefix that tells LiteLLM the provider."""
         path = self.body.get("model") or self.body.get("path")
         if self.kind not in _LITELLM or not isinstance(path, str):
             return path
@@ -99,7 +99,7 @@ class ModelEntry:
 
     @property
     def _backend(self) -> str:
-        """What opens the model. LiteLLM asks whom the prefix of the name says, unless the config has an address."""
+        """The backend that opens the model. LiteLLM goes by the prefix of the name unless there is an address."""
         backend = _BACKENDS.get(self.kind, "hf")
         if self.kind not in _LITELLM or self._server():
             return backend

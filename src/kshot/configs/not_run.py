@@ -15,7 +15,7 @@ _TASKS = {
     "TAU2Bench": "tau2-bench: an agent calls tools, and talks to a user whom a second model plays",
     "VBench": "VBench: videos that a model has made are rated by other models",
 }
-"""What AISBench runs by tasks of its own, by how the names of their datasets and tasks begin."""
+"""What AISBench runs by tasks of its own, by the beginning of the names of datasets and tasks."""
 
 _INFERENCERS = {
     "ToTInferencer": "a tree of thoughts: the config's prompt_wrapper has the model propose steps and rate them",
@@ -25,11 +25,11 @@ _INFERENCERS = {
 }
 _CHATML = "a ChatML dataset: a path and an evaluator, for which OpenCompass makes prompts, reader and judge itself"
 _OWN_TASKS = ("OpenICL", "Empty")
-"""How the names of the tasks begin that run what entries themselves describe, or nothing."""
+"""The beginnings of the names of ordinary tasks, which run what the entries describe, or nothing."""
 
 
 def tasks_named(variables: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the tasks of its own by which a whole evaluation file runs its entries."""
+    """Return the framework's special tasks by which a whole evaluation file runs its entries."""
     return tuple(dict.fromkeys(_tasks(variables)))
 
 
@@ -43,7 +43,7 @@ def _tasks(variables: Mapping[str, Any]) -> Iterator[str]:
 
 
 def what_it_is(body: Mapping[str, Any], tasks: tuple[str, ...]) -> tuple[str, str]:
-    """Return what an entry is that kshot does not run, and what runs it; empty texts for all others."""
+    """Return what an entry is and what runs it, if kshot does not; two empty texts if it does."""
     infer_cfg, eval_cfg = body.get("infer_cfg"), body.get("eval_cfg")
     inferencer = infer_cfg.get("inferencer") if isinstance(infer_cfg, Mapping) else None
     kind = short(inferencer.get("type")) if isinstance(inferencer, Mapping) else ""

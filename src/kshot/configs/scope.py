@@ -51,7 +51,7 @@ class Scope:
     homes: Mapping[str, Home] = field(default_factory=dict)
     """The projects whose source is here, by framework."""
     given: Path | None = None
-    """The folder that the user names as the home; None: no folder is named."""
+    """The folder that the user names as the home, if any."""
     used: dict[tuple[Part, str], Home] = field(default_factory=dict)
     """What runs by the code of a home: a part and its name, and whose it is. It grows."""
 
@@ -74,7 +74,7 @@ class Scope:
         return home
 
     def unknown(self, what: str, kind: Any, known: Iterable[str] = ()) -> NoReturn:
-        """Raise the error that neither kshot nor a home has a name; say where it was looked for."""
+        """Raise DataError: neither kshot nor a home has this name. The hint says where they looked."""
         framework = self.name(kind).framework
         home, title = self.homes.get(framework), TITLES.get(framework)
         if home is not None:

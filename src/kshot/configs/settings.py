@@ -36,7 +36,7 @@ class ConfigSettings(
     )
     keep_thoughts: bool = option(
         False,  # noqa: FBT003 - the default of the option
-        "leave what a model thinks in its replies, as OpenCompass and AISBench do: clean-ups and evaluators see it",
+        "leave the thoughts of a model in its replies for clean-ups and evaluators, as OpenCompass and AISBench do",
         kind=bool,
     )
     config_root: str | None = option(

@@ -82,7 +82,7 @@ def _written_groups(variables: Mapping[str, Any]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _GroupFigures:
-    """The figures of a task or group, in order, as parts of the averages above it, and the results they come from."""
+    """The figures of a task or group, each as a part of the averages above it, and their results."""
 
     figures: Mapping[str, AveragedPart]
     results: tuple[TaskResult, ...]
@@ -177,14 +177,14 @@ def _of_task(result: TaskResult) -> _GroupFigures:
 
 
 def _kind(group: Mapping[str, Any]) -> str:
-    """Return what the figure of a group is called that asks for something else than an average; "" for an average."""
+    """Return the name of a group's kind of summary; "" for an average."""
     return next((title for option, title in _KINDS.items() if group.get(option)), "")
 
 
 def _summaries(
     group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], known: Mapping[str, _GroupFigures]
 ) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the name of each figure of a group, and the metrics of its parts that it is made of."""
+    """Yield the name of each figure of a group, with the metrics of its parts that go into it."""
     kind = _kind(group)
     own = str(group.get("metric") or kind or ("weighted_average" if group.get("weights") else "naive_average"))
     firsts = [metric or next(iter(known[part].figures), "") for part, metric in subsets]

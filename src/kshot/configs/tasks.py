@@ -46,7 +46,7 @@ from kshot.methods.vote import sampled_anew
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import check_programs, programs_needed
 
-_THOUGHTS_KEPT = "--keep-thoughts: clean-ups and evaluators see what the model thinks too, and so do its later turns"
+_THOUGHTS_KEPT = "--keep-thoughts: clean-ups, evaluators and later turns get the model's thoughts, too"
 _HOME_ROLES = {"user": "HUMAN", "assistant": "BOT", "system": "SYSTEM"}
 
 

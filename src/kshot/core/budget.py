@@ -112,7 +112,7 @@ class Budget:
         tries.allow, tries.ended = partial(self.try_again, role), partial(self.ended, role, model)
 
     def ended(self, role: str, model: str, usage: Usage | None, end: TryEnd) -> None:
-        """Count a try of a server that came to its end, with the tokens of its reply."""
+        """Count a finished try of a server, with the tokens of its reply."""
         with self._lock:
             spent = self._of(role)
             spent.add(usage)
@@ -124,11 +124,11 @@ class Budget:
                 return
             spent.answered += end == "answered"
             spent.failed += end == "failed"
-            if usage is not None:  # the answer takes what it counts itself away again
+            if usage is not None:  # ``answered`` takes the tokens of a used reply off again
                 spent.beside(model, UNUSED).add(usage)
 
     def answered(self, role: str, request: Request, response: Response, model: str = "") -> None:
-        """Count an answer of a model. One that does not tell its tokens counts with the most that they can be.
+        """Count an answer of a model. Without token counts it counts as the most tokens that it can have.
 
         A failed request counts as much as an average one: the server may have charged it.
         """
@@ -173,7 +173,7 @@ class Budget:
             self.record()
 
     def beside(self) -> Iterator[tuple[str, str, str, Aside]]:
-        """Yield what was paid for beside the answers: by role, model and kind."""
+        """Yield role, model, kind and tokens of what was paid for, but belongs to no answer."""
         with self._lock:
             found = [
                 (role, model, kind, replace(aside))
@@ -203,7 +203,7 @@ class Budget:
 
     @property
     def cost(self) -> float:
-        """What the tokens so far cost, in USD; the limit counts more: what failed may have been charged, too."""
+        """What the tokens so far cost, in USD. The limit also counts failed requests, which may have been charged."""
         with self._lock:
             return sum(self._price(role, spent) for role, spent in self._roles.items())
 
@@ -320,7 +320,7 @@ class Tries:
         self.sent: Callable[[int], None] = lambda _: None
         """Counts the first try of a request, which has its place since it started; see ``Budget.sent``."""
         self.ended: Callable[[Usage | None, TryEnd], None] = lambda *_: None
-        """Counts what a try has brought; see ``Budget.ended``."""
+        """Counts a finished try; see ``Budget.ended``."""
         self.retries = 0
         """What was sent again after an error."""
 

@@ -55,7 +55,7 @@ class MissingExtra(KshotError):  # noqa: N818 - it names what is missing
 
 
 def unforeseen(exc: BaseException) -> str:
-    """Return what to say of an error that is not kshot's: of a file, what the system says; else that it is a fault."""
+    """Return the message for an error that is not kshot's: the system's for a file, else that it is a fault."""
     cause = exc.__context__ if isinstance(exc, RuntimeError) else exc  # as which pathlib tells a circle of links
     if isinstance(cause, OSError) and isinstance(cause.filename, str):
         return f"{one_line(cause.filename)[:_MOST_SHOWN]}: {cause.strerror}"

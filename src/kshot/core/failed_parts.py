@@ -1,9 +1,8 @@
-"""Figures that failed samples make doubtful: which are marked, which parts no average contains, and what is said of it.
+"""Marks and notes for figures of which many samples failed.
 
-A figure is one of the samples that were answered. Above 5 % of failed samples it is marked. An average counts each of
-its parts (a subset, a task, a draw of examples) in full, however few samples are left of it, so that it goes without
-those of which more than half failed: the row names them as ``left_out``. ``partly_failed`` are those that it contains
-although more than 5 % of theirs failed.
+A figure covers the samples that were answered; it is marked if more than 5 % failed. An average counts each part (a
+subset, a task, a draw of examples) in full, however few of its samples are left. So it leaves out parts of which more
+than half failed (``left_out`` of its row), and names parts with more than 5 % failed (``partly_failed``).
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from typing import Any
 from kshot.core.records import ResultRow
 
 PARTLY_FAILED, LEFT_OUT = "†", "‡"
-"""The marks: samples of the figure or of a part of it failed; an average is without some of its parts."""
+"""The marks of a figure with many failed samples, in itself or in a part, and of an average that leaves out parts."""
 
 _MOST_NAMES = 8
 
 
 def many_failed(n: int, failed: int) -> bool:
-    """Whether a figure of n samples is marked, because so many others failed: above 5 %."""
+    """Whether more than 5 % of the samples failed, so that a figure of the other n is marked."""
     return 20 * failed > n + failed
 
 
 def most_failed(n: int, failed: int) -> bool:
-    """Whether no average contains a part of which n samples are left: above half."""
+    """Whether more than half of the samples failed, so that averages leave out a part with n others."""
     return 2 * failed > n + failed
 
 
@@ -36,7 +35,7 @@ def with_parts_named(row: ResultRow, name: Callable[[str], str]) -> ResultRow:
 
 
 def failure_mark(row: Mapping[str, Any]) -> str:
-    """Return the mark that stands behind a figure wherever it is shown; "" for most, and where there is no figure."""
+    """Return the mark to show after a figure; "" if it needs none."""
     if row.get("left_out"):
         return LEFT_OUT
     if not _count(row, "n") or row.get("value", 0) is None:
@@ -45,13 +44,13 @@ def failure_mark(row: Mapping[str, Any]) -> str:
 
 
 def side_mark(row: Mapping[str, Any], side: str) -> str:
-    """Return the mark of the figure of one side (``baseline``, ``run``) of a comparison: where samples of it failed."""
+    """Return the mark to show after the figure of one side (``baseline``, ``run``) of a comparison."""
     whole = "left_out" in row or "partly_failed" in row
     return failure_mark(row) if whole or row.get(f"failed_{side}") else ""
 
 
 def _many_failed(row: Mapping[str, Any]) -> bool:
-    """Whether many samples of a figure failed; a mean of draws has the samples of one, and the failures of all."""
+    """Whether many samples failed. Never for a mean of draws: its ``n`` is of one draw, its ``failed`` of all."""
     return "sd" not in row and many_failed(_count(row, "n"), _count(row, "failed"))
 
 
@@ -61,7 +60,7 @@ def _count(row: Mapping[str, Any], name: str) -> int:
 
 
 def mark_legend(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Say what the marks of these figures mean: a line for each mark that is among them."""
+    """Explain the marks of these figures, one line for each."""
     held = list(rows)
     marks = {failure_mark(row) for row in held}
     lines = []
@@ -84,7 +83,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def failure_notes(rows: Sequence[ResultRow]) -> Iterator[str]:
-    """Yield what a run notes of figures of which many samples failed, and of averages of them; each line once."""
+    """Yield notes on figures and averages of which many samples failed, each once."""
     averages = [row for row in rows if {"average", "sd"} & row.keys()]
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model and not {"average", "sd"} & row.keys()]
@@ -119,5 +118,5 @@ def failure_words(row: Mapping[str, Any]) -> str:
 
 
 def all_parts(row: Mapping[str, Any]) -> list[str]:
-    """Return the tasks that an average is over, with those that it leaves out."""
+    """Return all tasks of an average, also those that it leaves out."""
     return [*(row.get("tasks") or ()), *(row.get("left_out") or ())]

@@ -67,7 +67,7 @@ def done(code: int) -> None:
 
 
 def leave() -> None:
-    """End the process if the command is done, without what is left to do at its exit."""
+    """If the command is done, end the process at once, without the handlers that run at exit."""
     if _state.exit_code is not None:
         os._exit(_state.exit_code)
 

@@ -24,7 +24,7 @@ class OptionField:
     ``repeat``: it may be given several times. ``listed``: its values stand in one text, with commas between them.
     ``identity=False``: it cannot change a result. ``secret``: its value may hold a key, and is never shown or written.
     ``earlier_default``: what an unset value was called before the default became None; in identities it is unset, too.
-    ``former_default``: what an unset value was when folders held every value, and is a value of its own since.
+    ``former_default``: the default when run folders held every value. Unset now means something else.
     ``sweeps``: it may have several values, and each is evaluated. See ``Options.sweep``.
     ``first_counts``: of several values only the first is part of the identity, as if it were the only one.
     ``numbers``: a text that may be given as a whole number too. ``bare``: what its flag stands for without a value.

@@ -76,23 +76,23 @@ def without_thoughts(reply: Generated, *, opened: bool = False) -> Generated:
 
 
 def ending_early(reply: Generated, text: str) -> Generated:
-    """Return a reply that ends with a text with which its own text begins."""
+    """Return a reply cut to ``text``, the beginning of its own text."""
     tokens = reply.token_logprobs and tokens_of(tuple(reply.token_logprobs), text)
     return replace(reply, text=text, token_logprobs=tokens, whole=reply.whole.removesuffix(reply.text[len(text) :]))
 
 
 def whole_text(reply: Generated) -> str:
-    """Return what a model wrote, thoughts included; those that came apart stand first, as OpenCompass joins them."""
+    """Return what a model wrote, thoughts included; separate thoughts come first, as OpenCompass joins them."""
     return reply.whole or "</think>".join(filter(None, (reply.reasoning, reply.text)))
 
 
 def as_kept(request: Request, response: Response) -> Response:
-    """Return a response; a reply of the evaluated model has its thoughts in its text."""
+    """Return a response with thoughts put back into the text, if it is a reply of the evaluated model."""
     if not isinstance(response, Generated) or not of_evaluated(request) or not (response.whole or response.reasoning):
         return response
     return replace(response, text=whole_text(response), reasoning="", whole="")
 
 
 def keeping_thoughts(method: RequestGenerator) -> RequestGenerator:
-    """Drive a method; the replies of the evaluated model come to it with their thoughts."""
+    """Drive a method, giving it the replies of the evaluated model with their thoughts."""
     return translated(method, response=as_kept)

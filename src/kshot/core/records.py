@@ -54,7 +54,7 @@ class Prompt:
     opened: bool = False
     """Whether the last message, which is the assistant's, begins the reply: the model goes on after it."""
     rules: Literal["kshot", "lm-eval"] = "kshot"
-    """By whose rules it becomes tokens, and so does a text that is scored after it: see docs/lmeval.md."""
+    """Whose rules turn it, and a text scored after it, into tokens: see docs/lmeval.md."""
 
     def __post_init__(self) -> None:
         """Fill in the plain text of a conversation."""
@@ -269,7 +269,7 @@ MOST_TOKENS = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens read and written for one response; ``cached_tokens`` of those read were in the cache of the server."""
+    """Tokens read and written for one response; ``cached_tokens`` of those read came from the server's cache."""
 
     prompt_tokens: int
     completion_tokens: int

@@ -21,11 +21,11 @@ def translated(
     request: Callable[[Request], Request] = lambda asked: asked,
     response: Callable[[Request, Response], Response] = lambda _, given: given,
 ) -> RequestGenerator:
-    """Drive a method; what it asks, and what comes back, is changed on the way."""
+    """Drive a method, changing each of its requests, and each response to it, on the way."""
     try:
         requests = next(method)
         while True:
-            # What is no list of requests is for the engine to refuse.
+            # The engine refuses anything but a list of requests.
             asked = [request(each) for each in requests] if isinstance(requests, (list, tuple)) else requests
             try:
                 responses = yield asked

@@ -118,7 +118,7 @@ def response_to_json(response: Response) -> dict[str, Any]:
 
 
 def _around(reasoning: str, text: str, whole: str) -> str | list[str]:
-    """Return a whole reply without its parts: what stands before the reasoning and after it, if that is the rest."""
+    """Return a whole reply without its reasoning and text: what is before and after the reasoning, if that is all."""
     if not reasoning or reasoning not in whole:
         return whole
     before, _, after = whole.partition(reasoning)

@@ -65,7 +65,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str, name: str = "--shard") -> Shard:
-        """Read ``3/40``; ``name`` is what a message calls the text."""
+        """Read ``3/40``; messages call the text ``name``."""
         number, slash, of = text.partition("/")
         if slash and all(part.isascii() and part.isdecimal() for part in (number, of)):
             if len(of) > _DIGITS:

@@ -1,4 +1,4 @@
-"""What a run has spent, by role: requests, tokens, and what is among them beside the answers."""
+"""What a run has spent, by role: requests and tokens, with those of probes and of replies that no answer uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kshot.core.records import Usage
 
 @dataclass(slots=True)
 class Aside:
-    """What a model was paid for beside the answers: of probes the requests, and the tokens."""
+    """The requests of probes, or the tokens of probes or unused replies, of one model."""
 
     requests: int = 0
     prompt_tokens: int = 0
@@ -28,26 +28,26 @@ class Aside:
 
 
 def cost_of(read: float, written: float, cached: float, prices: Sequence[float]) -> float:
-    """Return what tokens cost in USD; prices of a million read, written, and cached (as those read, if not given)."""
+    """Return the cost in USD. ``prices``: of a million tokens read, written, and cached (default: as read)."""
     of_read, of_written, *rest = prices
     of_cached = rest[0] if rest else of_read
     return ((read - cached) * of_read + cached * of_cached + written * of_written) / 1e6
 
 
 TryEnd: TypeAlias = Literal["answered", "failed", "probe"]
-"""What a try was: one whose reply can be used, one whose cannot (or that brought none), or one of a probe."""
+"""How a try ended: with a usable reply, without one, or as a probe, whatever the reply."""
 
 PROBE, UNUSED = "probe", "unused"
-"""Kinds of ``Aside``: questions by which kshot learns what a server offers, and replies that are in no answer."""
+"""Kinds of ``Aside``: probes, by which kshot learns what a server offers, and replies that no answer uses."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """What one role was asked. A request is one that a server is sent, each further try included.
+    """What one role was asked, and its tokens. Each try that is sent to a server is a request.
 
-    ``requests`` are those ``answered``, those that ``failed`` (they brought an error, nothing, or a reply that cannot
-    be used), ``probes``, and those that were ``unanswered`` when a call of kshot was stopped. Tokens are those of all.
-    What the engine asks may be several requests to a server: ``finished`` and ``given_up`` count by the engine's own.
+    ``requests`` is the sum of those ``answered``, those that ``failed`` (an error, no reply, or an unusable one),
+    ``probes``, and those ``unanswered`` when a call of kshot was stopped. One question of the engine may take several
+    requests: ``finished`` and ``given_up`` count questions.
     """
 
     requests: int = 0
@@ -61,7 +61,7 @@ class Spent:
     finished: int = 0
     given_up: int = 0
     aside: dict[str, dict[str, Aside]] = field(default_factory=dict)
-    """By model and kind: what is among the tokens and in no answer."""
+    """By model and kind: the tokens that belong to no answer."""
 
     @property
     def open(self) -> int:
@@ -76,7 +76,7 @@ class Spent:
             self.cached_tokens += usage.cached_tokens
 
     def beside(self, model: str, kind: str) -> Aside:
-        """Return what a model was paid for beside its answers."""
+        """Return the count of one kind for a model; it can be added to."""
         return self.aside.setdefault(model, {}).setdefault(kind, Aside())
 
 
@@ -95,7 +95,7 @@ _ASIDE = "aside"
 
 
 def is_paid(aside: Aside, kind: str) -> bool:
-    """Whether there is something to tell: a failure without tokens was not charged."""
+    """Whether there is something to report: a failure without tokens was not charged."""
     return bool(aside.prompt_tokens or aside.completion_tokens or (kind == PROBE and aside.requests))
 
 
@@ -112,7 +112,7 @@ def read_spent(recorded: Any) -> dict[str, Spent]:
 
 
 def _read_role(recorded: Mapping[str, Any]) -> Spent:
-    """Read what was recorded of one role; earlier versions counted what the engine asked only."""
+    """Read what was recorded for one role; earlier versions counted only the questions of the engine."""
     aside = {
         str(model): {str(kind): Aside(**each) for kind, each in kinds.items()}
         for model, kinds in recorded.get(_ASIDE, {}).items()

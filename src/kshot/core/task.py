@@ -43,7 +43,7 @@ class Task(Generic[P]):
     ``metric_labels`` columns of the results of one metric. For a sample and its row of ``samples.jsonl``, ``export``
     returns a file of the run folder and a line for that file. For a sample and its answer, ``explain`` returns more
     that its row says. ``corpus`` is what a search engine searches. ``kind`` says how the results are shown.
-    ``keep_thoughts``: what a model thinks stays in its replies.
+    ``keep_thoughts``: replies keep the model's thoughts.
     """
 
     name: str

@@ -50,15 +50,15 @@ def visible_json(value: Any, indent: int | None = None) -> str:
 
 
 OBJECT = "<an object without a text of its own>"
-"""What stands for an object whose text is its address."""
+"""Shown in place of an object whose text is its address in memory."""
 ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,}")
-"""What Python shows of a value that has no form of its own: its place in memory, which differs in every process."""
+"""What Python shows of an object without a ``repr`` of its own: its address, which differs in every process."""
 
 
 def without_text(value: Any, *kinds: type, known: str = "") -> str:
-    """Return what a value is, or holds, that has no text of its own but an address, such as a function; "" if nothing.
+    """Name what a value is or contains that Python shows by its address, such as a function; "" if there is none.
 
-    ``kinds`` are further classes without a text. An address that stands in the text ``known`` is a text.
+    ``kinds`` are further classes to find. An address that is part of the text ``known`` is not one.
     """
     if isinstance(value, str):
         return "an object" if OBJECT in value or any(at not in known for at in ADDRESS.findall(value)) else ""
@@ -93,9 +93,9 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def metric_label(*rows: Mapping[str, Any]) -> str:
-    """Return the name of the metric of these figures as people see it: with its rule, as in ``Accuracy (acc_norm)``.
+    """Return the metric of these figures as people see it, with its rule: ``Accuracy (acc_norm)``.
 
-    Figures by several rules, such as those of two runs that are compared (``run_rule``), have all of them.
+    If they have several rules, as those of two compared runs may (``run_rule``), it names all of them.
     """
     rules = dict.fromkeys(str(row[name]) for row in rows for name in ("rule", "run_rule") if row.get(name))
     return f"{rows[0]['metric']} ({' / '.join(rules)})" if rules else str(rows[0]["metric"])

@@ -35,7 +35,7 @@ class MeterReading:
     the journal. ``value`` is the figure of the first metric over the ``scored`` samples, with its 95 % interval;
     None where there is none yet. ``cost_usd`` is None where no price is known. ``workers``: what those of the model do
     now, in a line; "" for a model without workers. ``ahead``: samples of the tasks that follow which are answered
-    already, ``ahead_recalled`` those of them from the journal. ``rule``: that whose answers the metric rates.
+    already, ``ahead_recalled`` those of them from the journal. ``rule``: the rule of the metric.
     """
 
     done: int = 0

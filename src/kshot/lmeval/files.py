@@ -48,8 +48,8 @@ class Body(dict[str, Any]):
 def read_body(path: str | Path, root: Path | None = None) -> Body:
     """Return the keys of a task file: included files in order, later ones win, the file's own win over all.
 
-    ``root``: the tree that it belongs to. All files that are read lie in it or beside the task file, by their real
-    paths: a stranger's file must not send any file of this machine to a model.
+    ``root``: the tree of the task. By their real paths, all files must lie in it or in the folder of the task file: a
+    stranger's file must not send other files of this machine to a model.
     """
     first = Path(path).expanduser().absolute()
     folders = (first.parent, root or root_around(first))
@@ -60,7 +60,7 @@ def read_body(path: str | Path, root: Path | None = None) -> Body:
 
 @dataclass(frozen=True, slots=True)
 class _TreeFiles:
-    """Reads a file and what it includes, from these folders alone."""
+    """Reads a file and what it includes, only from these folders."""
 
     folders: tuple[Path, ...]
     seen: list[Path] = field(default_factory=list)

@@ -99,7 +99,7 @@ class _Heads:
     def merged(self, path: str, seen: tuple[str, ...] = ()) -> Head:
         """Return the head of a file with those that it includes; an empty one where that cannot be read.
 
-        What lies outside the tree is passed over here; reading the task itself refuses it.
+        Files outside the tree are skipped here; reading the task itself refuses them.
         """
         head = self._head(path)
         if "include" not in head:
@@ -115,7 +115,7 @@ class _Heads:
         return {**merged, **{key: value for key, value in head.items() if key != "include"}}
 
     def _real(self, path: str) -> str:
-        """Return the real path of a file, or nothing for a text that is no path; many tasks include the same few."""
+        """Return the real path, "" if the text is not a path. It is cached: many tasks include the same few files."""
         if path not in self._real_paths:
             with suppress(ValueError):  # a zero byte
                 self._real_paths[path] = os.path.realpath(path)

@@ -18,7 +18,7 @@ _MOST_CHARACTERS = 100
 """Of one part of a name; MLflow takes 250 in all."""
 
 _RULE = re.compile(r" \((\w+)\)$")
-"""A rule behind the name of a metric, which stands there without brackets."""
+"""The rule after the name of a metric; loggers get it without brackets."""
 
 _REFUSED = re.compile(r"[^\w.\- :]+")
 """What MLflow refuses in names; a slash separates the parts."""

@@ -25,7 +25,7 @@ Pair: TypeAlias = tuple[float, int]
 """Negative log-likelihood in nats, and the number of tokens it sums over."""
 
 AccuracyRule: TypeAlias = Literal["acc", "acc_norm", "acc_bytes", "acc_token", "acc_mutual_info"]
-"""What options are compared by: the log-likelihood, the same by characters, bytes or tokens, or less a baseline's."""
+"""What options are compared by: log-likelihood, that per character, byte or token, or minus a baseline's."""
 
 RULES: tuple[AccuracyRule, ...] = get_args(AccuracyRule)
 """All rules; lm-eval has the same names, but for ``acc_token``."""
@@ -162,7 +162,7 @@ def perplexity(
 ) -> LikelihoodMethod:
     """Choose the most likely option, by every rule that the likelihoods allow.
 
-    ``rule`` is that whose option is the answer: by default ``acc_mutual_info`` where choices have a baseline, else
+    ``rule`` chooses the answer: by default ``acc_mutual_info`` where choices have a baseline, else
     ``acc_token``. After a plain Prompt the options are the sample's choices, a space before each. ``decide`` replaces
     the decision.
     """

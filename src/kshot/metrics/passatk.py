@@ -105,7 +105,7 @@ def _too_few_programs(n: int, k: int) -> DataError:
 
 
 def check_tests(task: Task[Any]) -> None:
-    """Refuse pass@k whose tests are the targets if no sample has any: it would run plain answers as programs."""
+    """Refuse pass@k if its tests are the targets and no sample has any: it would run plain answers as programs."""
     names = [name for metric in task.metrics if _runs_targets(metric) for name in metric.names]
     if not names or iter(task.samples) is task.samples:  # else they can be read once only
         return
@@ -128,7 +128,7 @@ def _runs_targets(metric: Scorer) -> bool:
 
 @contextmanager
 def tests_of_sample() -> Iterator[None]:
-    """Let tests that cannot be read fail their sample alone."""
+    """Turn errors of unreadable tests into a failure of their sample alone."""
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError) as error:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from jinja2.parser import Parser
 
 Renderer: TypeAlias = Callable[..., str]
-"""Writes ``(messages, add_generation_prompt=True)`` as a text."""
+"""``(messages, add_generation_prompt=True) -> str``."""
 
 _END_MARK = "kshot-end-of-reply-so-far "
-"""Stands at the end of a message; whether a template keeps its space shows whether it strips its messages."""
+"""Added to the end of a message; a template that strips its messages loses the space."""
 
 # A template is a program: besides jinja's own errors it may add None to text or look up what is not there.
 TEMPLATE_FAULTS = (

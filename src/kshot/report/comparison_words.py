@@ -94,7 +94,7 @@ def task_name(row: ResultRow) -> str:
 
 
 def _marked_name(row: ResultRow) -> str:
-    """Return the name of a task with the mark of its figures, which a sentence does not show."""
+    """Return the name of a task with the mark that its figures have in tables."""
     return task_name(row) + failure_mark(row)
 
 

@@ -71,7 +71,7 @@ def _figure_name(row: ResultRow) -> str:
 
 
 def _marked(figures: Sequence[ResultRow]) -> list[str]:
-    """Say of the figures of which many samples failed why they are marked."""
+    """Explain the marks of figures, one line each."""
     return [f"{_figure_name(row)}: {failure_words(row)}" for row in figures if failure_mark(row)]
 
 

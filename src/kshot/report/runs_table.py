@@ -107,7 +107,7 @@ def _double_lines(
 
 
 def _reason(run: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    """Yield what ended a run before its end, on a line of its own; that of a damaged folder stands in its line."""
+    """Yield a line with what stopped a run or made it fail; a damaged folder has it in the line of the run."""
     if run["why"] and run["state"] != "damaged":
         yield _line([("", ""), (shortened(one_line(run["why"]), max(width - _GAP, _MIN_NAMES)), "dim")])
 

@@ -88,7 +88,7 @@ def _where(row: ResultRow) -> str:
 
 
 def _side(row: ResultRow, side: str) -> str:
-    """Return the value of one of two points in words: of examples, how many it shows."""
+    """Return the value of a point in words; for examples, the number it shows."""
     value, shown = row[f"{side}_value"], _columns(row, side)
     if row[SWEEP] not in SHOTS or SHOWN not in shown:
         return shown_value(row[SWEEP], value)
@@ -96,7 +96,7 @@ def _side(row: ResultRow, side: str) -> str:
 
 
 def _columns(row: ResultRow, side: str) -> ResultRow:
-    """Return how many examples a point shows, as its own figure says it."""
+    """Return the columns of one point that say how many examples it shows."""
     return {name: row[f"{side}_{name}"] for name in (SHOWN, SHOWN_RANGE) if f"{side}_{name}" in row}
 
 

@@ -102,7 +102,7 @@ class Retriever:
 
     @classmethod
     def list_columns(cls, options: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG003 - for classes that override it
-        """Return the columns in which each row must have a list."""
+        """Return the columns that must hold a list in each row."""
         return ()
 
     @property

@@ -180,7 +180,7 @@ def why_left_out(row: ResultRow) -> str:
 
 
 def unpaired_samples(row: ResultRow) -> str:
-    """Say how many samples only one side has or has answered, and of which parts too many failed."""
+    """Say how many samples only one side has or answered, and which parts had too many failures."""
     parts = failure_words(row) if {"left_out", "partly_failed"} & row.keys() else ""
     counts = {
         "only in the baseline": row.get("only_baseline"),

@@ -184,7 +184,7 @@ class Gathered:
     def _kept(
         row: ResultRow, other: ResultRow, tasks: Mapping[str, str], by_task: Mapping[str, Match]
     ) -> tuple[list[str], list[str]]:
-        """Return the tasks by which two averages are compared, and those of which too many samples failed."""
+        """Return the tasks to compare two averages by, and those left out because too many samples failed."""
         shared = [task for task in row["tasks"] if tasks[task] in other["tasks"]]
         names = [task for task in shared if not most_failed(*_sizes(by_task[task]))]
         return names, [task for task in all_parts(row) if task not in names]
@@ -221,7 +221,7 @@ class Gathered:
 
 
 def _sizes(matched: Match) -> tuple[int, int]:
-    """Return how many samples of a task both runs answered, and how many that both have failed in one of them."""
+    """Return how many shared samples both runs answered, and how many failed in either."""
     answered = int(matched.answered.sum())
     return answered, len(matched.answered) - answered
 

@@ -31,7 +31,7 @@ _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 
 _CONTINUE = "Every answer is in the journal: the same command continues from there."
 _REFUSALS = (UsageError, DataError, MissingExtra)
-"""Errors in what the user names, before anything is asked: nothing is worth keeping."""
+"""Errors in what the user gave. If they come before anything is asked, the folder is not worth keeping."""
 _KEPT = ("sessions", "spent")
 """What a folder records whatever the settings."""
 
@@ -82,7 +82,7 @@ class RunFolder:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, *rest: object) -> None:
         """Record how the session ended, and release the journal.
 
-        One that failed before it began leaves nothing, and neither does a new run that was refused before it asked.
+        A session that failed before it began leaves nothing; nor does a new run that was refused before it asked.
         """
         refused = isinstance(exc, _REFUSALS) and self._is_new and not self._has_asked()
         with ExitStack() as stack:
@@ -279,7 +279,7 @@ class RunFolder:
 
 
 def _holds_run(folder: Path) -> bool:
-    """Whether kshot began a run there: files of the same names may be the user's own."""
+    """Whether kshot began a run there; files of these names may also be the user's own."""
     with suppress(RunError):
         return bool(read_spec(folder))
     journal = folder / JOURNAL

@@ -17,14 +17,14 @@ def differences(earlier: Mapping[str, Any], present: Mapping[str, Any]) -> list[
 
 
 def without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an identity without the values that are defaults: earlier folders hold every value."""
+    """Return an identity without default values: earlier folders hold every value, also former defaults."""
     declared = Settings.declared()
-    every = any(name in declared and value == declared[name].default for name, value in identity.items())
+    holds_defaults = any(name in declared and value == declared[name].default for name, value in identity.items())
     return {
         name: value
         for name, value in identity.items()
         if not (declared[name].is_unset(value) if name in declared else value is None)
-        and not (every and name in declared and value is not None and value == declared[name].former_default)
+        and not (holds_defaults and name in declared and value is not None and value == declared[name].former_default)
     }
 
 

@@ -75,7 +75,7 @@ def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:
 def usage_rows(
     answers: Mapping[tuple[str, str], Sequence[int]], budget: Budget, settings: Settings, servers: Collection[str]
 ) -> list[ResultRow]:
-    """Return the tokens of the answers, by model and role, and then those of probes and of replies in no answer."""
+    """Return a row of tokens for each model and role, then rows for probes and for replies that no answer uses."""
 
     def row(model: str, role: str, named: str, tokens: Sequence[int]) -> ResultRow:
         read, wrote, cached = tokens

@@ -44,9 +44,8 @@ def list_runs(folder: str | Path = USUAL_FOLDER) -> list[dict[str, Any]]:
     """Return the runs in a folder and up to three levels below, the newest first.
 
     Each is a dict with ``run`` (its folder), ``state`` (done, stopped, failed, killed, running, damaged), ``why`` (what
-    ended it early, or is damaged), ``started``, ``last_started``, ``ended``, ``seconds``, ``models``, ``datasets``,
-    ``headline`` (a figure), ``figures``,
-    ``failed``, ``cost_usd``, and ``progress`` if it has not come to its end.
+    stopped it, made it fail, or is damaged), ``started``, ``last_started``, ``ended``, ``seconds``, ``models``,
+    ``datasets``, ``headline`` (a figure), ``figures``, ``failed``, ``cost_usd``, and ``progress`` unless it is done.
     """
     return runs_below(checked_folder("the folder", folder), datetime.now(timezone.utc))
 
@@ -126,7 +125,7 @@ def is_run(names: Sequence[str] | Mapping[str, Any]) -> bool:
 
 
 def describe(folder: Path, now: datetime) -> dict[str, Any]:
-    """Return the record of a run; ``why`` says what ended it before its end, or what is wrong with its folder.
+    """Return the record of a run; ``why`` says what stopped it, made it fail, or is wrong with its folder.
 
     One that cannot be used has the state ``damaged``.
     """

@@ -93,7 +93,7 @@ class RunMeter:
             )
 
     def end(self) -> None:
-        """What is spent on probes from now on counts to the task that follows."""
+        """End a task: probes from now on count to the next one."""
         with self._lock:
             self._probed = self._budget.probed
 

@@ -53,7 +53,7 @@ class ComparedSystem:
         return str(row.get(BASE, task))
 
     def same(self, task: str) -> str | None:
-        """The task of a sweep whose prompts a task has, too; None if its prompts are its own."""
+        """The earlier task of a sweep that has the same prompts, if any."""
         return next(iter(self.run.figures[task, self.model].values()), {}).get(SAME)
 
     def scores(self, task: str) -> TaskScores:
@@ -172,7 +172,7 @@ class Match:
         return self.baseline.scores(self.baseline_task), self.other.scores(self.other_task)
 
     def counts(self, category: str | None = None) -> dict[str, int]:
-        """Return how many samples only one side has, and how many of those that both have failed on each, or either."""
+        """Return how many samples only one side has, and how many shared ones failed on each side and on either."""
         one, other = self.scores
         here, there = (_of_category(each, category) for each in (one, other))
         both = here[self.ours]

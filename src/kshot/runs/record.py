@@ -101,7 +101,7 @@ def read_summary(path: Path) -> dict[str, Any] | None:
 
 _NUMBER = (int, float, type(None))
 _LISTS = ("tasks", "left_out", "partly_failed")
-"""What averages have of the names of their parts."""
+"""The keys of averages that list names of parts."""
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("task", "model", "metric", "a", "b", "a_model", "b_model", "role", "rule"), (str,)),
     **dict.fromkeys(("category", "subset", "dataset", "benchmark", "lookup", "variant", "average"), (str,)),

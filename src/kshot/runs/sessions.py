@@ -20,7 +20,7 @@ _MOST = 100
 """Sessions that a folder keeps: the first and the latest."""
 
 WHY = "why"
-"""Where a session that did not come to its end says what ended it."""
+"""The key of a session that says what stopped it or made it fail."""
 _MOST_WORDS = 500
 
 SHARD_VERSIONS = "shard_versions"
@@ -41,7 +41,7 @@ def new_session() -> dict[str, Any]:
 
 
 def ended(session: dict[str, Any], state: State, why: str | None = None) -> None:
-    """Record how a session ends, now; ``why``: what ended it before its end."""
+    """Record how a session ends, now; ``why``: what stopped it or made it fail."""
     session |= {"ended": _now(), "state": state, "versions": versions(), **({} if why is None else {WHY: why})}
 
 
@@ -59,14 +59,14 @@ def reason(exc: BaseException) -> str:
 
 
 def reason_of(sessions: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return what ended the latest session; None if it came to its end, goes on, or was killed."""
+    """Return what stopped the latest session or made it fail; None if it is done, running or killed."""
     last = sessions[-1] if sessions else {}
     why = last.get(WHY) if last.get("state") in {"stopped", "failed"} else None
     return one_line(why)[:_MOST_WORDS] if isinstance(why, str) else None
 
 
 def without_reasons(sessions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the sessions of a run that is done: what ended earlier ones is past."""
+    """Return the sessions of a run that is done, without the reasons why earlier ones ended."""
     return [{name: value for name, value in each.items() if name != WHY} for each in sessions]
 
 

@@ -86,9 +86,9 @@ def shared_parts(
     results: Mapping[tuple[str, str], TaskResult],
     name: Callable[[TaskResult], str],
 ) -> tuple[list[tuple[TaskResult, TaskResult]], ResultRow]:
-    """Return the parts by which two averages are compared, and what a row says of parts of which many samples failed.
+    """Return the pairs of parts to compare two averages by, and the columns on parts with many failed samples.
 
-    There are none if the averages are over other parts; ``name`` tells which parts of both are the same.
+    There are no pairs if the averages have different parts. Parts with the same ``name`` are a pair.
     """
     ones, others = (
         {name(each): each for each in (results[row["model"], p] for p in all_parts(row))} for row in (one, other)
@@ -111,7 +111,7 @@ def shared_parts(
 
 
 def unpaired(one: TaskResult, other: TaskResult) -> int:
-    """Return how many samples of a task failed in one of two results."""
+    """Return how many samples of a task failed in either of two results."""
     whole = max(len(each.positions) + each.failed for each in (one, other))
     return whole - len({*one.positions} & {*other.positions})
 

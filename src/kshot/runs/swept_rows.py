@@ -15,11 +15,11 @@ from kshot.core.visible import metric_label
 from kshot.runs.headline import headlines
 
 SWEEP, BASE, SAME = "sweep", "swept", "same_prompts"
-"""The labels of a figure of a sweep: the values of its point by option, the name that its task has without them, and,
-where it has the prompts of an earlier point, the name there. Such a figure is neither drawn nor tested again."""
+"""The labels of a figure of a sweep: the values of its point by option; the name of its task without them; and, if an
+earlier point has the same prompts, the name of the task there. A figure with that last label is not drawn or tested."""
 
 SHOWN, SHOWN_RANGE = "shots_shown", "shots_range"
-"""How many examples the prompts of a figure of a sweep show: the median, and the least and the most if they differ."""
+"""How many examples the prompts of a figure show: the median, and the least and the most if prompts differ."""
 
 SHOTS = ("num_shots", "shots", "num_fewshot")
 """The options that say how many examples a prompt shows: of classes and tables, of token lookup, of task files."""
@@ -50,7 +50,7 @@ class SweptFigures:
     across: str
     """The option along the axis."""
     steps: tuple[Any, ...]
-    """The values along it; of examples, the number that is shown."""
+    """The values along the axis; for examples, the number shown."""
     labels: tuple[str, ...]
     """The values in words."""
     lines: tuple[SweptLine, ...]
@@ -98,7 +98,7 @@ _APART = ("model", "instruction", "ranking_type", "temperature", *_BESIDE)
 
 
 def shown_examples(facts: Mapping[str, Any], positions: Iterable[int]) -> Counter[int] | None:
-    """Return how many samples show how many examples, by what a run noted of their task; None if it did not."""
+    """Count the samples by the number of examples that their prompts show; None if the run did not record it."""
     shots = facts.get("shots", facts.get("num_fewshot"))
     if type(shots) is not int:
         return None
@@ -107,12 +107,12 @@ def shown_examples(facts: Mapping[str, Any], positions: Iterable[int]) -> Counte
 
 
 def fewer_examples(facts: Mapping[str, Any]) -> Mapping[str, int]:
-    """Return the number of examples of each sample that shows fewer than others, by its position."""
+    """Return the number of examples of each sample that has fewer than others, by its position."""
     return {**facts.get("chosen", {}), **facts.get("kept", {})}
 
 
 def shown_columns(results: Iterable[TaskResult]) -> ResultRow:
-    """Return the columns that say how many examples the prompts of tasks show; none if that is not known of all."""
+    """Return the columns with the number of examples that prompts of tasks show; none if it is not known for all."""
     whole: Counter[int] = Counter()
     for result in results:
         shown = shown_examples(result.task.facts, result.positions)
@@ -123,7 +123,7 @@ def shown_columns(results: Iterable[TaskResult]) -> ResultRow:
 
 
 def columns_of(shown: Counter[int]) -> ResultRow:
-    """Return numbers of examples, by how many samples show them, as columns: the median, and the range if they vary."""
+    """Return the median number of examples, and its range if it varies, as columns; ``shown`` counts samples by it."""
     middle = median(shown.elements())
     least, most = min(shown), max(shown)
     ranged = {} if least == most else {SHOWN_RANGE: [least, most]}
@@ -133,7 +133,7 @@ def columns_of(shown: Counter[int]) -> ResultRow:
 def shown_label(rows: Iterable[ResultRow], *, asked: Any = None) -> str:
     """Return the number of examples of figures in words: ``16``, ``16 (12–20)`` where prompts differ.
 
-    ``asked``: the number that was wanted, which is added.
+    ``asked``: the number that was asked for, to be added.
     """
     numbers = [(row[SHOWN], *(row.get(SHOWN_RANGE) or (row[SHOWN], row[SHOWN]))) for row in rows]
     middle, least, most = median(number[0] for number in numbers), *_ends(numbers)
@@ -147,11 +147,11 @@ def _ends(numbers: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
 
 
 def task_label(*rows: ResultRow) -> str:
-    """Return the name of the task of figures for a table: with the examples that are shown where others were wanted."""
+    """Return the name of a task for a table, with the number of examples shown if another number was asked for."""
     task, counted = str(rows[0]["task"]), [row for row in rows if is_swept(row) and SHOWN in row]
-    wanted = {row[SWEEP][name] for row in counted for name in SHOTS if name in row[SWEEP]}
+    asked = {row[SWEEP][name] for row in counted for name in SHOTS if name in row[SWEEP]}
     shown = {each for row in counted for each in (row[SHOWN], *row.get(SHOWN_RANGE, ()))}
-    return task if not wanted or shown <= wanted else f"{task} [{shown_label(counted)} shown]"
+    return task if not asked or shown <= asked else f"{task} [{shown_label(counted)} shown]"
 
 
 def is_swept(row: ResultRow) -> bool:
@@ -238,17 +238,17 @@ def _figures(of: str, metric: str, rows: Sequence[ResultRow]) -> SweptFigures | 
 
 
 class _Axis:
-    """The places along an axis: its values, and of examples the numbers that prompts show.
+    """The places along an axis: one for each value; for examples, one for each number that prompts show.
 
-    A number that two points of one line show, by other examples, has a place for each number that was wanted.
+    If two points of a line show the same number, but other examples, each has a place of its own.
     """
 
     def __init__(self, across: str, placed: Sequence[tuple[Hashable, ResultRow]]) -> None:
         self._across, self._rows = across, [row for _, row in placed]
-        wanted: dict[tuple[Hashable, Any], set[Any]] = {}
+        asked: dict[tuple[Hashable, Any], set[Any]] = {}
         for line, row in placed:
-            wanted.setdefault((line, self._value(row)), set()).add(self._wanted(row))
-        self._shared = {value for (_, value), numbers in wanted.items() if len(numbers) > 1}
+            asked.setdefault((line, self._value(row)), set()).add(self._asked(row))
+        self._shared = {value for (_, value), numbers in asked.items() if len(numbers) > 1}
         self.keys = _steps(map(self._key, self._rows))
 
     def place(self, row: ResultRow) -> int:
@@ -264,17 +264,17 @@ class _Axis:
 
     def _key(self, row: ResultRow) -> tuple[Any, ...]:
         value = self._value(row)
-        return (value, self._wanted(row)) if value in self._shared else (value,)
+        return (value, self._asked(row)) if value in self._shared else (value,)
 
     def _value(self, row: ResultRow) -> Any:
-        return row[SHOWN] if _counts_shots(self._across, row) else self._wanted(row)
+        return row[SHOWN] if _counts_shots(self._across, row) else self._asked(row)
 
-    def _wanted(self, row: ResultRow) -> Any:
+    def _asked(self, row: ResultRow) -> Any:
         return _hashable(row[SWEEP][self._across])
 
 
 def _counts_shots(option: str, row: ResultRow) -> bool:
-    """Whether a value of an option stands for the number of examples that the prompts of a figure show."""
+    """Whether the option is a number of examples, and the figure says how many its prompts show."""
     return option in SHOTS and isinstance(row.get(SHOWN), (int, float))
 
 

@@ -336,14 +336,14 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
 
 
 def _as_scored(task: Task[Any], outcome: Outcome[Sample]) -> Outcome[Sample]:
-    """Return an outcome whose replies are those that the task's method saw."""
+    """Return an outcome with the replies as the task's method got them."""
     if not task.keep_thoughts:
         return outcome
     return replace(outcome, exchanges=tuple((asked, as_kept(asked, reply)) for asked, reply in outcome.exchanges))
 
 
 def _with_text(outcome: Outcome[Sample]) -> Outcome[Sample]:
-    """Return an outcome, failed if its answer has no text of its own: an ``eval`` of a reply may give a function."""
+    """Fail an outcome whose answer has no text of its own, such as a function that ``eval`` of a reply gave."""
     answer = bare(outcome.answer)
     given = answer.answers if isinstance(answer, Repeats) else answer
     if not without_text(given):

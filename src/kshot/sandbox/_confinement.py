@@ -31,7 +31,7 @@ _SCRATCH_MB = 64
 _OPEN_FILES = 1024
 """More than a worker has open before it is confined."""
 _MAX_THREADS, _LOOK_SECONDS = 2048, 0.05
-"""More threads than libraries start on large machines. Without an end, nobody could start a process any more."""
+"""Libraries start fewer threads, also on large machines. Without a limit, no process could be started any more."""
 _NOBODY = 65534
 _STAT_THREADS = 17
 """Which of the words behind the name in ``/proc/PID/stat`` is the number of threads."""
@@ -94,7 +94,7 @@ def enter_child(
 def _first_process() -> int:
     """Start process 1 of the new namespace, which does nothing, and return its number.
 
-    The kernel lets process 1 go on after signals that end any other, also those that it sends itself.
+    The kernel ignores signals to process 1 that would end any other process, so the program must not be process 1.
     """
     first = os.fork()
     if first:

@@ -27,7 +27,7 @@ _ABI_TRUNCATE, _ABI_TCP, _ABI_SCOPES = 3, 4, 6
 def restrict_writing(folder: str, newest: int, *, network: bool = False) -> bool:
     """Forbid writing, deleting, making and executing files outside the folder, and TCP; True: truncating, too.
 
-    ``newest``: the version of Landlock above which no rights are asked for.
+    ``newest``: the highest version of Landlock to use.
     """
     abi = min(newest, ctypes.CDLL(None).syscall(_SYS_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION))
     if abi < 1:

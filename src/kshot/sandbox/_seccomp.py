@@ -59,7 +59,7 @@ def _lacks(argument: int, bits: int) -> Condition:
 
 
 def _choices(pid: int, *, network: bool) -> dict[str, list[list[Condition]]]:
-    """Return the calls that depend on their arguments; one is allowed if all conditions of one of its lists hold."""
+    """Return the calls that depend on their arguments; a call needs all conditions of one of its lists."""
     sockets = [*([_is(0, kind)] for kind in _INTERNET), [_is(0, _NETLINK), _is(2, 0)]]  # 0: which addresses it has
     return {
         "fcntl": [*([_is(1, command)] for command in _FCNTL_COMMANDS), [_is(1, _F_SETFL), _lacks(2, _O_ASYNC)]],
@@ -104,7 +104,7 @@ def _answered(numbers: Iterable[int], error: int) -> bytes:
 
 
 def _allowed(numbers: Iterable[int]) -> bytes:
-    """Allow these calls, one run of numbers after another; a number below the next run is in none."""
+    """Allow these calls, one run of consecutive numbers after another; numbers between runs are refused."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1]:
@@ -132,7 +132,7 @@ def filter_program(machine: str, calls: SystemCalls, pid: int, *, files_frozen: 
             *(_by_arguments(number, choices[name]) for name, number in calls.by_arguments.items()),
             _answered(calls.with_other_ways.values(), errno.ENOSYS),
             _answered(calls.attributes.values(), errno.ENOTSUP),  # as of a file system that has none
-            # Landlock does not cover modes and times. A refused chmod would break shutil.copy: nothing happens.
+            # Landlock does not cover modes and times. Refusing chmod would break shutil.copy: it does nothing.
             b"" if files_frozen else _answered(calls.modes.values(), 0),
             _allowed({**calls.allowed, **frozen, **(calls.of_clients if network else {})}.values()),
             _REFUSED,

@@ -1,7 +1,7 @@
 """The system calls that confined code may make, with their numbers. Runs inside the confined process.
 
 A call is given as ``name x86-64/ARM``, or ``name number`` where both machines have the same; ``-``: it has none such.
-What stands nowhere here is refused, and so is what Linux may get one day.
+All other calls are refused, also those that Linux may get one day.
 """
 
 from __future__ import annotations

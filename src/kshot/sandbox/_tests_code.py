@@ -51,7 +51,7 @@ class TestsCode:
         imports_program = _imports_program(nodes)
         uses_program = imports_program or not all(map(self.is_pythons, free))
         self.checks = any(_kind(node) == "Assert" or (uses_program and _kind(node) == "Call") for node in nodes)
-        """Whether they assert something or call something of the program's; a plain answer, such as 4, does neither."""
+        """Whether the tests assert something or call the program; a plain answer, such as 4, does neither."""
         if not imports_program and all(map(self.is_pythons, free | _texts(nodes, free))):
             self._functions |= _tested(nodes, called, free)
 

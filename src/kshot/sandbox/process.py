@@ -32,7 +32,7 @@ _BOOT = (
 )
 _SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
 _LANDLOCK_ABI = 7
-"""The newest version of Landlock whose rights the worker gives up; tests lower it, as if the kernel were older."""
+"""The highest version of Landlock to use; tests lower it to act like older kernels."""
 _SHELL_SIGNAL = 128
 """Shells add this to the number of the signal that ended a process."""
 

@@ -21,9 +21,9 @@ Average: TypeAlias = Literal["macro", "weighted"]
 
 @dataclass(frozen=True, slots=True)
 class AveragedPart:
-    """One of the figures that an average is over, with the results that it comes from.
+    """One of the figures that go into an average, with the results it comes from.
 
-    ``value`` is None where there is none. ``row``: its own row, if it is an average itself.
+    ``value``: None if there is no figure. ``row``: its own row, if it is an average itself.
     """
 
     name: str
@@ -35,12 +35,12 @@ class AveragedPart:
 
     @property
     def is_lost(self) -> bool:
-        """Whether more than half of its samples failed: no average contains it."""
+        """Whether more than half of its samples failed, so that averages leave it out."""
         return most_failed(*_counts(self.results))
 
     @property
     def is_marked(self) -> bool:
-        """Whether so many of its samples failed that an average says so."""
+        """Whether more than 5 % of its samples failed, so that averages name it."""
         return many_failed(*_counts(self.results))
 
 
@@ -51,7 +51,7 @@ def _counts(results: Sequence[TaskResult]) -> tuple[int, int]:
 
 
 def weighted_mean(parts: Sequence[AveragedPart]) -> float:
-    """Return the mean of the figures of parts by their weights; all of them have one."""
+    """Return the weighted mean of parts that all have a figure."""
     return math.fsum(part.weight * (part.value or 0.0) for part in parts) / math.fsum(part.weight for part in parts)
 
 
@@ -64,11 +64,11 @@ def average_row(
     keeps_lost: bool = False,
     named: bool = False,
 ) -> ResultRow | None:
-    """Return the row of an average; None where a part that it is over has no figure, or none of them any weight.
+    """Return the row of an average; None if a part of it has no figure, or all weights are 0.
 
-    It goes without the parts of which more than half of the samples failed, unless it ``keeps_lost`` ones, as a sum
-    does; without all of them it has no value. ``scorer``: that of the values, for the interval. ``named``: the row
-    names its parts as ``tasks``, so that systems are compared by it.
+    Parts of which more than half of the samples failed are left out, unless ``keeps_lost``, as in a sum. If all are
+    left out, the value is None. ``scorer``: the metric of the values, for the interval. ``named``: list the parts as
+    ``tasks``, so that systems are compared by this average.
     """
     held = [part for part in parts if keeps_lost or not part.is_lost]
     lost = [part for part in parts if part.is_lost and not keeps_lost]
@@ -101,7 +101,7 @@ def _interval(labels: Mapping[str, Any], scorer: Scorer, parts: Sequence[Average
 
 
 def part_of(result: TaskResult, metric: str, scorer: Scorer, where: str = "") -> AveragedPart:
-    """Return the figure of a whole task as a part of an average; ``where``: what an error is of, if not the task."""
+    """Return the figure of a task as a part of an average; errors name ``where``, or else the task."""
     values = result.values.get(metric, [])
     value = figure(scorer, metric, f"dataset {where or result.task.name}", values) if values else None
     return AveragedPart(result.task.name, value, (result,), values=values)
@@ -116,9 +116,9 @@ def average_rows(
 ) -> Iterator[ResultRow]:
     """Yield averages over subsets: of each category whose several subsets all ran, and of all.
 
-    ``weighted``: by the number of scored samples of each subset. Where a subset has no figure, there is no average of
-    it, unless most of its samples failed (see ``average_row``) and at least two others or it have one. Models are
-    compared by the average of all, so that it names its ``tasks``.
+    ``weighted``: by the number of scored samples of each subset. There is no average if a
+    subset has no figure, unless most of its samples failed (see ``average_row``), or if fewer than two have one. Models
+    are compared by the average of all, so it lists its ``tasks``.
     """
     groups = {
         f"{dataset}[{name.replace('_', ' ').title()} {average.title()} Average]": list(subsets)

@@ -17,7 +17,7 @@ OWN_AGGREGATE = "own"
 
 
 def named_rule(name: str, *metrics: Scorer) -> ResultRow:
-    """Return what a row says of the rule of a figure, where its name does not: one, or those of two."""
+    """Return the column ``rule`` of a figure, unless its name says it; metrics with different rules give both."""
     rules = dict.fromkeys(metric.rule for metric in metrics if metric.rule not in {"", name})
     return {"rule": " / ".join(rules)} if rules else {}
 

@@ -96,8 +96,8 @@ class Sweep(WrappedSource):
     ) -> Iterator[Task[Any]]:
         """Compile the source at every point; the names of tasks end as if the values followed the dataset's name.
 
-        A task whose prompts are those of an earlier point, because there were no more examples or no room for more,
-        says so: the answers are there already.
+        A task is marked if its prompts are those of an earlier point, because there were no more examples, or no room
+        for more: their answers are there already.
         """
         compiled: list[Task[Any]] = []
         for point in self.points(settings):
@@ -189,14 +189,14 @@ def _marked(task: Task[Any], earlier: Sequence[Task[Any]]) -> Task[Any]:
 
 
 def _differ_by_shots(task: Task[Any], earlier: Task[Any]) -> bool:
-    """Whether two tasks of a sweep may have the same prompts, and differ by the number of examples alone.
+    """Whether two tasks differ by the number of examples alone, and may have the same prompts.
 
-    A point without examples has no retriever: it is one of all retrievers.
+    A point without examples has no retriever, so it stands for all of them.
     """
     if BASE not in task.labels or task.labels[BASE] != earlier.labels.get(BASE):
         return False
     if "kept" not in task.facts and task.facts.get("shots") != earlier.facts.get("shots"):
-        return False  # they need not be compared
+        return False  # no need to compare their prompts
     mine, others = (_others(each.labels[SWEEP]) for each in (task, earlier))
     return others.items() <= mine.items() and task.labels[SWEEP].keys() & {*SHOTS} != set()
 
@@ -222,7 +222,7 @@ def row_at(point: SweepPoint, row: ResultRow, results: Sequence[TaskResult]) -> 
 
 
 def _parts(row: ResultRow, results: Sequence[TaskResult]) -> list[TaskResult]:
-    """Return the results that a figure over several tasks is over: subsets by their names, or draws of one task."""
+    """Return the results that a figure summarizes: subsets by their names, or draws of one task."""
     if "tasks" in row:
         return [result for result in results if result.task.name in all_parts(row)]
     task = str(row["task"])
@@ -230,7 +230,7 @@ def _parts(row: ResultRow, results: Sequence[TaskResult]) -> list[TaskResult]:
 
 
 def _same_point(task: Task[Any]) -> str | None:
-    """Return the end of the names at the earlier point that has the prompts of a task; None if there is none."""
+    """Return how names end at the earlier point with the same prompts; None if there is none."""
     earlier = task.labels.get(SAME)
     return None if earlier is None else str(earlier).removeprefix(str(task.labels[BASE]))
 

@@ -56,10 +56,10 @@ def test_forms(given, text, host, owner):
     ],
 )
 def test_what_is_no_address_is_refused(given, monkeypatch):
-    with pytest.raises(UsageError, match=r"^--ray .*: it is not the address of a Ray cluster\. Write HOST:PORT"):
+    with pytest.raises(UsageError, match=r"^--ray .*: this is not the address of a Ray cluster\. Write HOST:PORT"):
         RayAddress.given(given)
     monkeypatch.setenv("RAY_ADDRESS", given)
-    with pytest.raises(UsageError, match=r"^RAY_ADDRESS=.*: it is not the address of a Ray cluster"):
+    with pytest.raises(UsageError, match=r"^RAY_ADDRESS=.*: this is not the address of a Ray cluster"):
         RayAddress.given("auto")
 
 
@@ -158,6 +158,6 @@ def test_where_nobody_says_who_listens_the_user_has_to(own_listener, monkeypatch
 
     host, port = own_listener
     monkeypatch.setattr(ray_address, "_TABLES", ())
-    with pytest.raises(BackendError, match="belongs to a user who cannot be found out"):
+    with pytest.raises(BackendError, match="belongs to an unknown user"):
         RayAddress.given(f"{host}:{port}").check()
     RayAddress.given(f"ann@{host}:{port}").check()

@@ -112,7 +112,7 @@ class SequenceMaker:
     def _span(self, context: str, continuation: str, *, counted: bool) -> _Span:
         """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it.
 
-        ``counted``: it begins after as many tokens as the context has alone, and these are read before it.
+        ``counted`` (lm-eval's rule): it begins after as many tokens as the context alone has, and those are read first.
         """
         found = self.tokenizer.encode(context + replace_surrogates(continuation))
         if counted:

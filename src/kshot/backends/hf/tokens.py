@@ -136,7 +136,7 @@ class PromptTokenizer:
     def spans_of_all(self, requests: Sequence[Loglik]) -> list[list[TokenSpan]]:
         """Return the spans of many requests. A token across the boundary belongs to the continuation.
 
-        By lm-eval's rules the prompt is encoded alone, and a continuation begins after as many tokens of both together.
+        By lm-eval's rules it begins after as many tokens of both as the prompt has when encoded alone.
         A span is empty if its continuation has no token that the model predicts.
         """
         parts = [scored_parts(request, self._prompt_text(request.prompt)) for request in requests]
@@ -165,7 +165,7 @@ class PromptTokenizer:
         return [TokenSpan(np.array(tokens, np.int32), begin) for tokens, begin in windows]
 
     def encoded_with_ends(self, request: Loglik) -> tuple[int, list[EncodedText]] | None:
-        """Encode what a request scores; return the length of its context, and each text with it. None: no ends known.
+        """Encode the texts of a request after its context; return its length too. None: the ends of tokens are unknown.
 
         BOS is not among the tokens.
         """
@@ -181,7 +181,7 @@ class PromptTokenizer:
         body = whole.ids
         if prompt.rules == "lm-eval":
             start = len(context.ids)
-            body = np.concatenate([context.ids, body[start:]])  # they may differ from those at the head of the whole
+            body = np.concatenate([context.ids, body[start:]])  # the whole may begin with other tokens
         elif not context.text:
             start = 0
         elif self._backend is None:
@@ -202,7 +202,7 @@ class PromptTokenizer:
     def _with_leading_ids(self, tokens: IdArray, prompt: Prompt) -> IdArray:
         """Put BOS in front, once. A chat template writes its own, so a chat gets BOS only with ``add_bos=True``.
 
-        By lm-eval's rules it is text like any other.
+        By lm-eval's rules a chat is text like any other.
         """
         chat = prompt.messages and prompt.rules == "kshot"
         if (chat and not self._bos_forced) or tuple(tokens[: len(self.leading_ids)].tolist()) == self.leading_ids:

@@ -1,4 +1,4 @@
-"""Which Ray cluster a run uses, and whose it is: whoever owns a cluster can run code on the machine that joins it."""
+"""The Ray cluster that a run may join: its owner can run code on every machine that joins it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class RayAddress:
     """The address of a cluster, and the user who may own it besides this one."""
 
     text: str
-    """As Ray takes it."""
+    """The address in Ray's form."""
     host: str
     port: int
     owner: str
     where: str
-    """What named it, for messages."""
+    """The option or variable that names it, for messages."""
 
     @classmethod
     def given(cls, text: str) -> RayAddress | None:
-        """Return the address that ``--ray`` means; None is a cluster that is started for the run."""
+        """Return the address that ``--ray`` means; None: start a cluster for the run."""
         where = f"--ray {text}"
         if text == "auto":
             text = os.environ.get("RAY_ADDRESS", "").strip() or "local"
@@ -43,12 +43,12 @@ class RayAddress:
             return None
         found = _ADDRESS.fullmatch(text)
         if not found or int(found["port"]) > _LAST_PORT:
-            raise UsageError("it is not the address of a Ray cluster", where=where, hint=_FORMS)
+            raise UsageError("this is not the address of a Ray cluster", where=where, hint=_FORMS)
         host, port = found["host"], found["port"]
         return cls(f"{found['scheme'] or ''}{host}:{port}", host.strip("[]"), int(port), found["owner"] or "", where)
 
     def check(self) -> None:
-        """Refuse an address where nothing listens, and a cluster of another user of this machine."""
+        """Refuse an address where nothing listens, and a cluster that another user of this machine owns."""
         try:
             with socket.create_connection((self.host, self.port), _CONNECT_SECONDS) as connection:
                 here, there = connection.getsockname()[0], connection.getpeername()[0]
@@ -58,13 +58,13 @@ class RayAddress:
             self._check_owner()
 
     def error(self, why: str) -> BackendError:
-        """Return the error of an address without a cluster."""
+        """Return the error for an address without a cluster."""
         hint = "Start one: ray start --head. If it is there and wants a token, set RAY_AUTH_MODE=token."
         return BackendError(f"there is no Ray cluster: {why}", where=self.where, hint=hint)
 
     def _check_owner(self) -> None:
         trusted = {self.owner, _name(os.getuid()) if hasattr(os, "getuid") else ""}
-        owners = set(_owners(self.port)) or {self.owner or "a user who cannot be found out"}
+        owners = set(_owners(self.port)) or {self.owner or "an unknown user"}
         for owner in sorted(owners):
             if owner not in trusted:
                 raise BackendError(

@@ -49,15 +49,15 @@ _LONG_WAITS = 6
 _RETRY_SECONDS = 0.5
 _WATCH_SECONDS = 1.0
 _GRACE_SECONDS = 3.0
-"""An actor that ends before it has a place may be the first sign that its cluster ends, whose processes follow."""
+"""The wait after an actor that ended before it had a place: its cluster may be ending, too."""
 _RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
-"""How long Ray's processes look for a head that is gone. Then they end themselves, and kshot with them."""
+"""The variable for the time after which Ray's processes, kshot among them, end themselves if the head is gone."""
 _RECONNECT_SECONDS = 60.0
-"""Ray's own choice."""
+"""Ray's default."""
 _OWN_RECONNECT_SECONDS = 5
-"""In a cluster that is started for a run, whose processes are to end soon after a run that was killed."""
+"""In a cluster of kshot's own, so that its processes end soon after a run that was killed."""
 _PATIENCE = 0.7
-"""The part of that time after which a head that does not answer is given up, before Ray ends the process."""
+"""After this part of that time kshot gives up a silent head, before Ray ends the process."""
 _CLOSE_SECONDS = 20.0
 _METHOD_THREADS = 4
 _LOOPBACK = "127.0.0.1"
@@ -94,10 +94,10 @@ def _host() -> str:
 
 
 class RayActors:
-    """Starts workers as actors of a cluster: the one at an address, or one that is for this run alone."""
+    """Starts workers as actors of a cluster: one at an address, or one of this run's own."""
 
     def __init__(self, address: str) -> None:
-        """Connect to the cluster that ``--ray`` names, unless this process is connected to one."""
+        """Connect to the cluster that ``--ray`` names, unless this process is connected to one already."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # Ray would join what it finds at its first call
         self._ray = import_package("--ray", "ray")
@@ -136,7 +136,7 @@ class RayActors:
         self._head = (host.strip("[]"), int(port)) if host else None
         if address is None and not (self._head and self._head[0] == _LOOPBACK):
             self._ray.shutdown()
-            raise _not_started(f"it listens at {host}, where others reach it")
+            raise _not_started(f"it listens at {host}, where others can reach it")
 
     def _init(self, address: str) -> Any:
         return self._ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -205,7 +205,7 @@ class RayActors:
                     path.unlink(missing_ok=True)
 
     def _watch(self) -> None:
-        """Notice the end of the cluster, before Ray ends this process for it."""
+        """Watch for the end of the cluster, to report it before Ray ends this process."""
         heard = monotonic()
         while not self._closed.wait(_WATCH_SECONDS):
             if self._head is None or _answers(self._head):
@@ -218,7 +218,7 @@ class RayActors:
         return bool(self._sockets) and _is_dead(self._sockets[0])
 
     def _end_cluster(self) -> None:
-        """Say that the cluster has ended; from then on no call of Ray returns, and its last steps neither."""
+        """Report that the cluster has ended. After that no call of Ray returns, not even those of its exit handlers."""
         if self._closed.is_set() or self._ended.is_set():
             return
         self._ended.set()
@@ -304,7 +304,7 @@ def _not_started(why: str) -> BackendError:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Keep our handlers of signals: Ray takes SIGTERM for itself, and ends the process by it while it connects."""
+    """Keep kshot's signal handlers: Ray replaces that of SIGTERM, and its own ends the process during a connection."""
     on_main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     stopped = False
@@ -324,7 +324,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextmanager
 def _loopback_with_token(ray: Any) -> Iterator[None]:
-    """Have a cluster that is started in this block listen on loopback alone, and obey only who knows its token."""
+    """Have a cluster started in this block listen on loopback alone, and require its token."""
     constants: Any = importlib.import_module("ray._private.ray_constants")
     before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
     variables = {
@@ -344,7 +344,7 @@ def _loopback_with_token(ray: Any) -> Iterator[None]:
 
 @contextmanager
 def _variables(given: Mapping[str, str]) -> Iterator[None]:
-    """Have environment variables in this block, for the processes that it starts."""
+    """Set environment variables in this block, for the processes that it starts."""
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
     try:
@@ -364,7 +364,7 @@ def _check_tokens(version: str) -> None:
 
 
 def _forget_token() -> None:
-    """Have Ray read mode and token anew: it keeps those that it found when it was imported, or last used."""
+    """Have Ray read mode and token anew: it caches those of its import, or of its last use."""
     raylet = importlib.import_module("ray._raylet")
     raylet.Config.initialize("")
     raylet.AuthenticationTokenLoader.instance().reset_cache()
@@ -379,7 +379,7 @@ def _answers(address: tuple[str, int]) -> bool:
 
 
 def _is_dead(path: Path) -> bool:
-    """Whether nobody listens to the socket of a file."""
+    """Whether the file is a socket without a listener, or is gone."""
     with suppress(AttributeError, OSError), socket.socket(socket.AF_UNIX) as tried:  # not every system has such sockets
         try:
             tried.connect(str(path))

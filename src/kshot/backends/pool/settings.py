@@ -30,7 +30,7 @@ class PoolSettings(Options):
     ray: str | None = _option(
         None,
         "run the workers on a Ray cluster: the one at HOST:PORT (of another user of this machine: OWNER@HOST:PORT); "
-        "without an address the one that RAY_ADDRESS names, else one that is started for this run alone",
+        "without an address the one that RAY_ADDRESS names, else a new one for this run alone",
         metavar="ADDRESS",
         bare="auto",
     )

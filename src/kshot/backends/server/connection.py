@@ -63,7 +63,7 @@ class Connection:
     def __init__(
         self, address: Address, load: ServerLoad, tries: Tries, inspect: Callable[[Any], Usage | None] = lambda _: None
     ) -> None:
-        """Take the address and the load of the server; ``inspect`` gets every reply, and reads its tokens."""
+        """Take the address and the load of the server; ``inspect`` returns the token counts of a reply."""
         self._http = load_aiohttp()
         self.address, self.load = address, load
         self.answered = 0

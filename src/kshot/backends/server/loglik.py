@@ -131,7 +131,7 @@ class ServerLogprobs:
             whole = await self._echo(post, api, prompt.text + text)
             start = continuation_start(whole.texts, text)
             counted = prompt.rules == "lm-eval"
-            # A token that begins with the text has as many before it as the prompt has alone.
+            # If a token begins where the text does, the tokens before it are those of the prompt alone.
             if start is None or (counted and "".join(whole.texts[start:]) != text):
                 alone = await self._echo(post, api, prompt.text) if prompt.text else EchoedTokens((), ())
                 start = len(alone.texts) if counted else common_prefix_length(whole.texts, alone.texts)

@@ -44,7 +44,7 @@ class _Inspector:
         self._other_model = False
 
     def __call__(self, body: Any) -> Usage | None:
-        """Return the tokens; note another model than was asked for, and token counts that are not possible."""
+        """Return the token counts; note a model other than the one asked for, and impossible counts."""
         if not isinstance(body, Mapping):
             return None
         said = body.get("model")

@@ -189,7 +189,7 @@ class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings
         return self._price(role, "price_in"), self._price(role, "price_out")
 
     def price_of_cached(self, role: str) -> float | None:
-        """Return what a million tokens cost that were in the cache of a server; None: as others that are read."""
+        """Return the price of a million cached tokens; None: the price of other tokens read."""
         return self._price(role, "price_cached")
 
     def _price(self, role: str, name: str) -> float | None:

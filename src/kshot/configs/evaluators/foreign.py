@@ -26,7 +26,7 @@ _FINAL_FAULTS = SETUP_FAULTS | {"TooSlow", "NoAnswer", "MemoryError"}
 _MAX_FIGURES, _MAX_NAME_LETTERS = 500, 1000
 _MAX_PROBED = 2000
 _MOST_PARTS = 100
-"""Details with names of their own, such as those of the programs in a reply, that there may be for each sample."""
+"""The most details with names of their own (as of the programs in a reply) for each sample."""
 _PROMPT = "$prompt"
 """The column in which a row carries its prompt to the evaluator."""
 _CORRECT = ("correct", "is_correct", "cascade_correct", "score")
@@ -160,7 +160,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         return figures, _singles(found.get("details"), len(pairs))
 
     def _check_details(self, details: Any, size: int) -> None:
-        """Refuse details of other samples than those that were given; an evaluator may give none, or parts by name."""
+        """Raise DataError unless there is one detail for each sample, or none, or parts by name."""
         if not isinstance(details, (list, Mapping)) or not details:
             return
         numbered = isinstance(details, list) or all(str(key).isdecimal() for key in details)

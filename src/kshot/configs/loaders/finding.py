@@ -39,7 +39,7 @@ def split_names(entry: DatasetEntry) -> dict[str, bool]:
 
 
 class _LookedAt(Mapping[str, Any]):
-    """Options that know which of them were looked at."""
+    """Options that record which of them were read."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options, self.seen = options, set[str]()
@@ -80,7 +80,7 @@ class RowsFinder:
         return DataPlace(root, options, split_names(self.entry), self.entry.place, self.check, framework, hub)
 
     def load(self, loader: Loader, root: Path, hub: str = "") -> Splits:
-        """Return the rows that a loader reads, and note the keys of the entry at which it did not look."""
+        """Return the rows that a loader reads, and note the keys of the entry that it did not read."""
         place = self.place(root, hub)
         options = _LookedAt(place.options)
         rows = loader.rows(replace(place, options=options))
@@ -88,7 +88,7 @@ class RowsFinder:
         return rows
 
     def note_ignored(self, taken: Container[str] = ()) -> None:
-        """Note the keys of the entry that are not among those that were taken to find its rows."""
+        """Note the keys of the entry that were not used to find its rows."""
         ignored = (key for key in self.entry.body if key not in taken and key not in ("path", "name"))
         kind = self.entry.get("type")
         self.entry.note_ignored(ignored, f"{short(kind)} of kshot" if kind else "kshot")

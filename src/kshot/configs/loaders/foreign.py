@@ -15,7 +15,7 @@ from kshot.configs.scope import located
 from kshot.core.errors import DataError, KshotError
 
 _NOT_THE_LOADERS = ("type", "infer_cfg", "eval_cfg")
-"""Keys of an entry that the frameworks take out of it before they make the loader with all others."""
+"""Keys of an entry that the frameworks remove before they make the loader from the others."""
 
 
 def has_foreign_loader(entry: DatasetEntry) -> bool:

@@ -53,7 +53,7 @@ _PERCENT = (0.0, 100.0)
 class ScoreForm(NamedTuple):
     """How a metric is written: right and wrong as ``C`` and ``I``, percents as shares of 1.
 
-    ``rule`` is what it rates, ``label`` its name with that; "": its name alone.
+    ``label`` is its name with its ``rule``; both are "" where the name alone says it.
     """
 
     divisor: float = 1.0

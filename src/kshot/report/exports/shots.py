@@ -13,7 +13,7 @@ from kshot.runs.swept_rows import SHOWN, columns_of, fewer_examples
 
 
 def shots_in_prompts(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> int | None:
-    """Return how many examples the prompts of a task had, the median if they differ; None if the run did not record it.
+    """Return how many examples the prompts of a task had, or their median; None if the run did not record it.
 
     The option is no answer: a config, a task file or token lookup has a number of its own.
     """
@@ -34,7 +34,7 @@ def told_shots(record: RunRecord, spec: Mapping[str, Any], row: ResultRow) -> st
 
 
 def _shown(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> Counter[int]:
-    """Return how many prompts of a task show how many examples; nothing if the run did not record it."""
+    """Count the prompts of a task by the number of examples they show; empty if the run did not record it."""
     of_model = spec.get("tasks", {}).get(model, {})
     facts = of_model.get(task, {}) if isinstance(of_model, dict) else {}
     rows = [row for row in record.results if row["task"] == task and row["model"] == model]

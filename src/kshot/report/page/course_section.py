@@ -74,13 +74,13 @@ def _listed(title: str, items: Sequence[Markup]) -> Iterator[Markup]:
 
 def _sessions(sessions: Sequence[Mapping[str, Any]]) -> Markup:
     """Return the sessions of a run, the latest last; where they ran is not told, because reports are shared."""
-    several = any(each.get(WHY) for each in sessions)
+    explained = any(each.get(WHY) for each in sessions)
     rows = [
-        TableRow([*_session(each), *([str(each.get(WHY, ""))[:_MAX_TEXT]] if several else [])])
+        TableRow([*_session(each), *([str(each.get(WHY, ""))[:_MAX_TEXT]] if explained else [])])
         for each in sessions[-_MOST:]
     ]
     columns = [Column("started (UTC)"), Column("state"), Column("took", numbers=True), Column("kshot")]
-    columns += [Column("ended by")] if several else []
+    columns += [Column("ended by")] if explained else []
     table = data_table(columns, rows[-_SHOWN:], name="Sessions")
     if len(rows) <= _SHOWN:
         return table
@@ -127,8 +127,8 @@ def _usage(run: PageRun) -> Markup:
     for at, row in enumerate(usage[:_MOST]):
         role = f"{row['role']}, {counted(row['requests'], 'request')}" if "requests" in row else str(row["role"])
         cells: list[Markup | str] = [names[str(row["model"])], role]
-        names_of = ("prompt_tokens", *(["cached_tokens"] if cached else []), "completion_tokens")
-        cells += [count(row.get(name, 0), name) for name in names_of]
+        counts = ("prompt_tokens", *(["cached_tokens"] if cached else []), "completion_tokens")
+        cells += [count(row.get(name, 0), name) for name in counts]
         cost = finite(row.get("cost_usd"))
         cells += [figure(cost, "" if cost is None else dollars(cost), "cost_usd")] if priced else []
         rows.append(TableRow(cells, f"{run.key}/usage/{at}"))
