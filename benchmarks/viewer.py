@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 ROUNDS = 5
 MOST = {"index": 10.0, "first screen": 1.0, "filter": 0.4, "jump": 0.4}
 """Seconds that kshot may take with 100,000 samples."""
-MOST_MIB, MOST_SCRIPT = 150, 60_000
+MOST_MIB = 150
 GROWTH_MIB = 15
 """How much the memory of the server may grow in a thousand requests."""
 
@@ -206,8 +206,6 @@ def check(found: dict[str, float]) -> None:
         faults.append(
             f"memory: {found['MiB early']:.0f}, then {found['MiB late']:.0f}, at most {found['MiB at most']:.0f}"
         )
-    if found["script"] > MOST_SCRIPT:
-        faults.append(f"script: {found['script']:,} bytes")
     if faults:
         sys.exit("\n".join(faults))
 

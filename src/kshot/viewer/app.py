@@ -7,6 +7,8 @@ from collections.abc import Callable
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -42,7 +44,11 @@ def viewer_app(routes: Routes, access: Access, port: int, tell: Callable[[str], 
         return JsonAnswer({"error": what, "hint": "Its terminal says more."}, 500)
 
     app = Starlette(
-        routes=[Route("/", page), Route("/web/{name}", script_or_style), *routes.listed()],
+        routes=[
+            Route("/", page),
+            Route("/web/{name}", script_or_style, middleware=[Middleware(GZipMiddleware)]),
+            *routes.listed(),
+        ],
         exception_handlers={KshotError: _told, HTTPException: _http_error, Exception: unforeseen},
     )
     return _Guard(app, access, port)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from kshot.report.page.compact_script import compact_script, compact_style
-
 _SHARED = ("charts.css", "sections.css", "samples.css")
 
 STYLES = ("style.css", "viewer.css", *_SHARED)
@@ -47,14 +45,9 @@ REPORT_SCRIPTS = (
 
 LICENSES = "LICENSES.txt"
 """Those of ``preact.js``, which go along with it."""
-_OF_OTHERS = {"preact.js", LICENSES}
-"""They keep every word."""
 
 
 @cache
 def web_file(name: str) -> str:
-    """Return the text of a style sheet or script as a browser gets it."""
-    text = files(__package__).joinpath("web").joinpath(name).read_text("utf-8")
-    if name in _OF_OTHERS:
-        return text
-    return compact_script(text) if name.endswith(".js") else compact_style(text)
+    """Return the text of a style sheet or script."""
+    return files(__package__).joinpath("web").joinpath(name).read_text("utf-8")
