@@ -1,5 +1,6 @@
 """A run is checked as a whole before its first model is opened: whatever is wrong with the last part is told at once."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ import kshot
 from kshot.backends.checking import check_answers
 from kshot.core.errors import KshotError
 from kshot.core.records import Search
+from kshot.tables import files
 from tests.commands import CAPITALS
 from tests.commands import kshot as command
 from tests.datasets.fakes import says
@@ -289,3 +291,107 @@ def test_every_draw_of_examples_is_a_task_of_the_plan(tmp_path, monkeypatch):
     whole = planned_tasks([says("1")], ["cities.py:Cities"], num_shots=1)
     drawn = planned_tasks([says("1")], ["cities.py:Cities"], num_shots=1, retriever_seeds="0..2")
     assert drawn == [(model, f"{task}@{seed}", total) for seed in range(3) for model, task, total in whole]
+
+
+# ---- what was tried out is what is asked ----
+
+COUNTED = """
+from kshot import MultipleChoiceDataset
+class Counted(MultipleChoiceDataset):
+    instruction = "{{q}}{{'\\n' + options if options}}"
+    evaluation_set, example_set = "test", "train"
+    loads = 0
+    def load_raw_dataset(self, *place):
+        type(self).loads += 1
+        super().load_raw_dataset(*place)
+    def format_instance(self, row):
+        return {"q": row["q"], "options": [row["a"], row["b"]], "target_idx": 0}
+"""
+CONFIG = """
+from opencompass.openicl.icl_prompt_template import PromptTemplate
+from opencompass.openicl.icl_retriever import FixKRetriever
+from opencompass.openicl.icl_inferencer import GenInferencer
+from opencompass.openicl.icl_evaluator import AccEvaluator
+datasets = [dict(
+    abbr="rows", type="HFDataset", path="json", data_files=dict(train="rows.jsonl", test="rows.jsonl"),
+    reader_cfg=dict(input_columns=["q"], output_column="a"),
+    infer_cfg=dict(
+        ice_template=dict(type=PromptTemplate, template="{q} {a}"),
+        prompt_template=dict(type=PromptTemplate, template="</E>{q}", ice_token="</E>"),
+        retriever=dict(type=FixKRetriever, fix_id_list=[3]), inferencer=dict(type=GenInferencer)),
+    eval_cfg=dict(evaluator=dict(type=AccEvaluator)))]
+"""
+TASK_FILE = """
+task: rows
+dataset_path: json
+dataset_kwargs: {data_files: {train: rows.jsonl, test: rows.jsonl}}
+test_split: test
+fewshot_split: train
+num_fewshot: 1
+output_type: generate_until
+doc_to_text: "{{q}}"
+doc_to_target: "{{a}}"
+metric_list: [{metric: exact_match}]
+"""
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    """Rows in three kinds of file, and what reads them; returns the files that were read, in order."""
+    monkeypatch.chdir(tmp_path)
+    made = [{"q": f"question {n}", "a": f"yes {n}", "b": f"no {n}", "answer": "AB"[n % 2]} for n in range(20)]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    Path("rows.csv").write_text("\n".join(",".join(row) for row in [list(made[0]), *(row.values() for row in made)]))
+    for name, text in {"counted.py": COUNTED, "config.py": CONFIG, "rows.yaml": TASK_FILE, "echo.py": ECHO}.items():
+        Path(name).write_text(text)
+    read, plain = [], files._parsed_file
+    monkeypatch.setattr(files, "_parsed_file", lambda path, **how: read.append(path.name) or plain(path, **how))
+    return read
+
+
+ECHO = """
+def answer(prompt):
+    return "A"
+def again(prompt):
+    return "B"
+"""
+FLAGS = {"question": "q", "options": ("a", "b"), "answer": "answer"}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options"),
+    [
+        ("rows.csv", FLAGS),
+        ("rows.csv", {**FLAGS, "num_shots": 2}),
+        ("rows.csv", {**FLAGS, "num_shots": (0, 1, 2)}),
+        ("rows.csv", {**FLAGS, "num_shots": 2, "retriever": "bm25"}),
+        ("rows.csv", {**FLAGS, "num_shots": 2, "max_example_tokens": 8}),
+        ("rows.csv", {**FLAGS, "num_shots": 2, "retriever": "random", "retriever_seeds": "0..2"}),
+        ("counted.py:Counted", {"dataset_path": "rows.jsonl", "ranking_type": "generation"}),
+        ("config.py", {}),
+        ("lmeval:rows.yaml", {}),
+    ],
+)
+@pytest.mark.parametrize("models", [1, 2])
+def test_a_run_reads_each_file_of_rows_once(dataset, options, models, rows):
+    kshot.evaluate(["echo.py:answer", "echo.py:again"][:models], dataset, limit=1, **options)
+    assert len(rows) == 1
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_the_first_model_is_asked_the_tasks_that_were_tried_out(models, rows):
+    (cls,) = {kshot.sources.source_of("counted.py:Counted", kshot.settings.settings_from({})).dataset}
+    kshot.evaluate(
+        ["echo.py:answer", "echo.py:again"][:models], cls, dataset_path="rows.jsonl", ranking_type="generation"
+    )
+    assert cls.loads == models  # a class may change as its rows are asked, so each further model gets a new one
+
+
+def test_a_file_that_changes_during_a_run_is_read_again(rows):
+    with files.files_read_once():
+        first = files.read_file("rows.csv")
+        first[0]["q"] = "changed by its reader"
+        assert files.read_file("rows.csv")[0]["q"] == "question 0"
+        Path("rows.csv").write_text("q,a\nanother,row\n")
+        assert files.read_file("rows.csv") == [{"q": "another", "a": "row"}]
+    assert rows == ["rows.csv"] * 2

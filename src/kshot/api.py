@@ -37,6 +37,7 @@ from kshot.runs.watchers import Watchers, following, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of, without_effect
+from kshot.tables.files import files_read_once
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # of typing since Python 3.11; type checkers know it everywhere
@@ -76,7 +77,7 @@ def _evaluated_once(
 ) -> Result:
     """Evaluate; with ``--batch-api`` as far as the answers are there."""
     code = ImportedCode()
-    with code.watching(), programs_wanted(unsafe=settings.unsafe_programs), ExitStack() as ending:
+    with code.watching(), programs_wanted(unsafe=settings.unsafe_programs), files_read_once(), ExitStack() as ending:
         plan = planned(model, dataset, settings, log)
         ending.callback(_close_all, plan.sources)
         with following(watcher, plan.loggers) as watching:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,8 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         return source
     from kshot.studies.example_draws import ExampleDraws
 
-    return ExampleDraws(source.label, source, lambda whole, seed: _drawn(spec, whole, seed))
+    # kept, so that a run is asked the draw that it has tried out
+    return ExampleDraws(source.label, source, cache(lambda whole, seed: _drawn(spec, whole, seed)))
 
 
 def _refuse_dataset_file(spec: str) -> None:

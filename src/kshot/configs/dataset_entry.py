@@ -185,6 +185,11 @@ class DatasetEntry:
             return {}
         return {f"{found.__name__} ({self.abbr})": found.packages({"strict": self.strict, **config})}
 
+    def counts_tokens(self, retriever: Mapping[str, Any] | None = None) -> bool:
+        """Whether the tokens of examples are counted, as the retriever asks; ``retriever`` replaces the config's."""
+        config: Any = retriever or self.infer_cfg.get("retriever")
+        return isinstance(config, Mapping) and "max_tokens" in config
+
     # ---- prompts ----
 
     def prompts(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
 from kshot.configs.media_files import given_places
 from kshot.configs.models import ModelEntry
+from kshot.configs.rows import Splits
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.summary_groups import group_notes, group_rows, summary_groups
 from kshot.configs.tasks import ConfigTask
@@ -27,7 +28,7 @@ from kshot.core.failed_parts import with_parts_named
 from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow
-from kshot.core.task import Task, TaskResult
+from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.metrics.settings import refuse_scoring_options
 from kshot.retrievers.making import check_wanted
 from kshot.statistics.averages import average_rows
@@ -60,6 +61,9 @@ class ConfigSource(Source[ConfigSettings]):
         self.path, self._data, self._network = Path(path), dict(data or {}), allow_download
         self._home, self._root = home, config_root
         self._retriever, self._only = retriever, tuple(only)
+        self._tried = TriedTasks()
+        self._rows: dict[int, Splits] = {}
+        """The rows of each entry, by its place among them: they are read once, whatever is asked them."""
         self.apart = ""
         """What tells its tasks from those of other configs in the run, if they have the same names."""
 
@@ -156,6 +160,8 @@ class ConfigSource(Source[ConfigSettings]):
 
     def close(self) -> None:
         """End the config's process, and those of homes."""
+        self._tried.clear()
+        self._rows.clear()
         if "config" in vars(self):  # it was loaded
             self.config.close()
 
@@ -183,28 +189,49 @@ class ConfigSource(Source[ConfigSettings]):
         return self._tasks(settings, None, scored=settings.judge is not None)  # the evaluator writes its prompt
 
     def _tasks(self, settings: ConfigSettings, model: Model | None, *, scored: bool) -> Iterator[Task[Any]]:
-        data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
         cfg = self._entry_of(model)
         if settings.model_type is None and cfg is not None:
             settings = replace(settings, model_type=cfg.model_type)
         seen: set[str] = set()
-        for entry, run in zip(self.entries, numbers_among_equals(self.entries), strict=True):
-            task = ConfigTask(
-                entry,
-                splits_of(entry, data, settings.dataset_path),
-                settings,
-                model_cfg=None if cfg is None else cfg.body,
-                retriever=self._retriever,
-                count=model.abilities.count_tokens if isinstance(model, LanguageModel) else None,
-                media_places=given_places(given_text(entry, data, settings.dataset_path)),
-                run=run,
-            ).task(scored=scored)
+        for number, (entry, run) in enumerate(zip(self.entries, numbers_among_equals(self.entries), strict=True)):
+            counter = model.abilities.count_tokens if isinstance(model, LanguageModel) else None
+            count = counter if entry.counts_tokens(self._retriever) else None
+            compiled = partial(self._compiled, number, entry, settings, cfg, count=count, run=run, scored=scored)
+            key = number, settings, id(cfg), count, scored
+            (task,) = self._tried.take(key, compiled, keep=model is None)
             task = replace(task, name=self._shown(task.name)) if self.apart else task
             if task.name in seen:
                 hint = "Change an abbr, or choose one by its variable: --only x_datasets/abbr."
                 raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint=hint)
             seen.add(task.name)
             yield task
+
+    def _compiled(
+        self,
+        number: int,
+        entry: DatasetEntry,
+        settings: ConfigSettings,
+        cfg: ModelEntry | None,
+        *,
+        count: Callable[[str], int] | None,
+        run: int,
+        scored: bool,
+    ) -> list[Task[Any]]:
+        """Compile an entry; its rows are read once, whichever models they are put to."""
+        data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
+        if number not in self._rows:
+            self._rows[number] = splits_of(entry, data, settings.dataset_path)
+        task = ConfigTask(
+            entry,
+            self._rows[number],
+            settings,
+            model_cfg=None if cfg is None else cfg.body,
+            retriever=self._retriever,
+            count=count,
+            media_places=given_places(given_text(entry, data, settings.dataset_path)),
+            run=run,
+        )
+        return [task.task(scored=scored)]
 
     def checks(self, settings: ConfigSettings, judge: str | KshotError | None = None) -> Iterator[EntryCheck]:
         """Say of each entry what of it would run, and what is missing.

@@ -45,6 +45,7 @@ from kshot.methods.generation import Extract
 from kshot.methods.vote import sampled_anew
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import check_programs, programs_needed
+from kshot.retrievers.base import is_provisional
 
 _THOUGHTS_KEPT = "--keep-thoughts: clean-ups, evaluators and later turns get the model's thoughts, too"
 _HOME_ROLES = {"user": "HUMAN", "assistant": "BOT", "system": "SYSTEM"}
@@ -104,6 +105,7 @@ class ConfigTask:
             | self._code_facts(),
             labels=self._code_labels(),
             keep_thoughts=keeps,
+            provisional=is_provisional(self._retriever),
         )
 
     def check_scoring(self, *, rows: bool) -> tuple[Scorer, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -43,7 +43,7 @@ class Task(Generic[P]):
     ``metric_labels`` columns of the results of one metric. For a sample and its row of ``samples.jsonl``, ``export``
     returns a file of the run folder and a line for that file. For a sample and its answer, ``explain`` returns more
     that its row says. ``corpus`` is what a search engine searches. ``kind`` says how the results are shown.
-    ``keep_thoughts``: replies keep the model's thoughts.
+    ``keep_thoughts``: replies keep the model's thoughts. ``provisional``: its examples are only for a rehearsal.
     """
 
     name: str
@@ -62,10 +62,32 @@ class Task(Generic[P]):
     corpus: Corpus | None = None
     kind: TaskKind = "plain"
     keep_thoughts: bool = False
+    provisional: bool = False
 
     def ask(self, sample: Sample) -> RequestGenerator:
         """Start asking one sample."""
         return self.method(sample, self.template(sample, self.shots(sample)))
+
+
+class TriedTasks:
+    """Keeps the tasks that are compiled before a model is open, so that the first model is asked these very tasks."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, Sequence[Task[Any]]] = {}
+
+    def take(self, key: Hashable, compiled: Callable[[], Sequence[Task[Any]]], *, keep: bool) -> Sequence[Task[Any]]:
+        """Return the tasks that are kept under a key, which is then free, or compile them.
+
+        ``key`` stands for all that they depend on. ``keep``: they are only tried out now, and kept for a model.
+        """
+        tasks = self._kept.pop(key, None) or compiled()
+        if keep and not any(task.provisional for task in tasks):
+            self._kept[key] = tasks
+        return tasks
+
+    def clear(self) -> None:
+        """Let go of the tasks that nobody has taken."""
+        self._kept.clear()
 
 
 @dataclass(slots=True)

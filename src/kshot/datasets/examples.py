@@ -93,6 +93,13 @@ class ShownExamples:
         """The most tokens that the examples may have together; None: as many as they have."""
         return self._dataset.args.max_example_tokens
 
+    @property
+    def is_provisional(self) -> bool:
+        """Whether the examples are only for a rehearsal."""
+        from kshot.retrievers.base import is_provisional
+
+        return is_provisional(self._retriever)
+
     def facts(self) -> dict[str, Any]:
         """Return what a run records of the examples.
 

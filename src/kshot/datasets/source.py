@@ -9,7 +9,7 @@ import pkgutil
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -20,7 +20,7 @@ from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import Spec, parse_spec
-from kshot.core.task import Task, TaskResult
+from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.watcher import PlannedTask
 from kshot.datasets import catalogue
 from kshot.datasets.compiler import DatasetCompiler
@@ -56,6 +56,7 @@ class DatasetSource(Source[DatasetSettings]):
     dataset: type[Dataset]
     subsets: tuple[str, ...] = ()
     spec: Spec | None = None
+    tried: TriedTasks = field(default_factory=TriedTasks, kw_only=True, compare=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -118,14 +119,30 @@ class DatasetSource(Source[DatasetSettings]):
         auto = settings.ranking_type == "auto" and issubclass(self.dataset, MultipleChoiceDataset)
         if auto:
             settings = replace(settings, ranking_type=ranking_that_fits(settings, model, recorded))
-        for dataset in instances(self, settings, subsets):
-            earlier = facts.get(f"{dataset.display_name}{self.options}", {})
-            with _naming_errors(where_of(dataset)):
-                counter = _token_counter(model)
-                task = compile_dataset(dataset, counter, earlier).task(counter, earlier)
+        for subset, earlier in zip(subsets, recorded, strict=True):
+            task = self._compiled(subset, settings, model, earlier)
             task = replace(task, notes=(*notes, *task.notes))
-            task = replace(task, name=f"{task.name}{self.options}", labels={**task.labels, **self._place_of(dataset)})
             yield _with_ranking_note(task, decided=model is not None) if auto else task
+
+    def _compiled(
+        self, subset: str | None, settings: DatasetSettings, model: Model | None, recorded: Mapping[str, Any]
+    ) -> Task[Any]:
+        """Compile the task of a subset, or return the one that was tried out, if the model changes nothing in it."""
+        counts_tokens = issubclass(self.dataset, LLMBoxDataset) or settings.max_example_tokens is not None
+        counter = _token_counter(model) if counts_tokens else None
+
+        def compiled() -> Sequence[Task[Any]]:
+            (dataset,) = instances(self, settings, [subset])
+            with _naming_errors(where_of(dataset)):
+                compiler = compile_dataset(dataset, counter, recorded)
+                task = compiler.task(counter, recorded)
+            name, labels = f"{task.name}{self.options}", {**task.labels, **self._place_of(dataset)}
+            return [replace(task, name=name, labels=labels, provisional=compiler.examples.is_provisional)]
+
+        (task,) = self.tried.take((settings, subset, counter), compiled, keep=model is None)
+        if any(task.facts.get(name) != fact for name, fact in recorded.items()):
+            (task,) = compiled()
+        return task
 
     def rehearsals(self, settings: DatasetSettings) -> Iterator[Task[Any]]:
         """Compile all subsets; of a dataset on the hub the first one, and look up the names of the others."""

@@ -15,7 +15,7 @@ from kshot.core.options import settings_names, with_options
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
 from kshot.core.specs import Spec, option_text, split_options
-from kshot.core.task import Task, TaskResult
+from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.watcher import PlannedTask
 from kshot.lmeval.checking import check_task
 from kshot.lmeval.compiling import compiled
@@ -56,6 +56,7 @@ class LmevalSource(Source[LmevalSettings]):
         self._workers: dict[Path, Functions] = {}
         self._made: dict[tuple[str, LmevalSettings], _Prepared] = {}
         self._kept = 0
+        self._tried = TriedTasks()
         if not self.wanted:
             raise UsageError("it names no task", where=text, hint="Write lmeval:NAME, or lmeval:FILE.yaml.")
         for name in options:
@@ -147,6 +148,7 @@ class LmevalSource(Source[LmevalSettings]):
 
     def close(self) -> None:
         """End the workers of functions."""
+        self._tried.clear()
         self._made.clear()
         self._kept = 0
         for worker in self._workers.values():
@@ -159,10 +161,9 @@ class LmevalSource(Source[LmevalSettings]):
         self, settings: LmevalSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile each task."""
-        del model  # nothing depends on it
         own = self._own(settings)
         for leaf in self.leaves:
-            task = self._task(leaf, own)
+            task = self._task(leaf, own, tried=model is None)
             changed = changed_files(task.facts, (facts or {}).get(task.name, {}))
             since = f"{task.name}: {', '.join(changed)} changed since the run" if changed else ""
             yield replace(task, notes=(*task.notes, *filter(None, [since])))
@@ -175,7 +176,7 @@ class LmevalSource(Source[LmevalSettings]):
         """Compile the first tasks; all of them if they are few."""
         own = self._own(settings)
         for leaf in self.leaves[:_MAX_REHEARSED]:
-            yield self._task(leaf, own)
+            yield self._task(leaf, own, tried=True)
 
     def planned(self, settings: LmevalSettings, rehearsed: Sequence[PlannedTask]) -> Sequence[PlannedTask]:
         """Return all tasks; the sizes of those that were not tried out are not known."""
@@ -183,8 +184,13 @@ class LmevalSource(Source[LmevalSettings]):
         more = [PlannedTask(f"{leaf.name}{self.options}") for leaf in self.leaves[len(rehearsed) :]]
         return [*rehearsed, *more]
 
-    def _task(self, leaf: Leaf, settings: LmevalSettings) -> Task[Any]:
-        """Compile a task. Its documents and requests are kept: the rehearsal and each model need them."""
+    def _task(self, leaf: Leaf, settings: LmevalSettings, *, tried: bool = False) -> Task[Any]:
+        """Compile a task, which no model changes, or return the one that was tried out."""
+        (task,) = self._tried.take((leaf.name, settings), lambda: [self._compiled(leaf, settings)], keep=tried)
+        return task
+
+    def _compiled(self, leaf: Leaf, settings: LmevalSettings) -> Task[Any]:
+        """Compile a task. Its documents and requests are kept: each model needs them."""
         config = leaf.config
         functions = self._functions(config, network=settings.allow_download)
         key = (leaf.name, settings)

@@ -12,7 +12,7 @@ from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
-from kshot.core.task import Task, TaskResult
+from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.watcher import PlannedTask
 from kshot.lookup.configurations import (
     LookupConfiguration,
@@ -46,6 +46,7 @@ class LookupSource(Source[LookupSettings]):
     text: str
     folders: FileNames = field(default_factory=lambda: FileNames("_"), compare=False, repr=False)
     """The folders of models among the results."""
+    tried: TriedTasks = field(default_factory=TriedTasks, compare=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -68,11 +69,15 @@ class LookupSource(Source[LookupSettings]):
         """Make one Task per task × length × variant, in the order variants → tasks → lengths."""
         del facts  # no task depends on what an earlier run recorded
         refuse_scoring_options(settings, "token lookup, which has rules of its own")
-        recorded = recorded_completions(data_file(settings)) or recorded_completions(_replayed_file(model))
+        replayed = _replayed_file(model)
+        yield from self.tried.take((settings, replayed), lambda: self._compiled(settings, replayed), keep=model is None)
+
+    def _compiled(self, settings: LookupSettings, replayed: str | None) -> list[Task[Any]]:
+        """Compile all tasks; ``replayed``: the file of recorded completions that the model replays."""
+        recorded = recorded_completions(data_file(settings)) or recorded_completions(replayed)
         tasks = self._chosen_tasks()
         found = recorded_configurations(recorded, tasks) if recorded else configurations(settings, tasks)
-        for configuration in found:
-            yield _task(configuration, settings, self.folders)
+        return [_task(configuration, settings, self.folders) for configuration in found]
 
     def planned(self, settings: LookupSettings, rehearsed: Sequence[PlannedTask]) -> list[PlannedTask]:
         """Return all tasks; beside their own metrics, the run has the gaps between them."""

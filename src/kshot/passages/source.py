@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from kshot.core.protocols import Model, Scorer, Source, TextChunker
 from kshot.core.records import Absent, Answers, Evidence, Request, RequestGenerator, Sample, Search, Value
 from kshot.core.settings import GenerationSettings
 from kshot.core.specs import parse_spec
-from kshot.core.task import Task
+from kshot.core.task import Task, TriedTasks
 from kshot.methods.rag import Grounded, rag
 from kshot.methods.search import search
 from kshot.metrics import F1, Em, GPTEval, qrels
@@ -83,6 +84,7 @@ class PassagesSource(Source[PassageSettings]):
         self._chosen = tuple(part.strip() for part in parsed.argument.split(",") if part.strip())
         self._cached: tuple[PassageSettings, Benchmark] | None = None
         self._finders: dict[str, EvidenceFinder] = {}
+        self._tried = TriedTasks()
 
     @property
     def label(self) -> str:
@@ -151,7 +153,6 @@ class PassagesSource(Source[PassageSettings]):
         self, settings: PassageSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile one task for each chunker; ``facts`` are those of the run that is scored again."""
-        del model  # no model is needed to cut passages
         measured = "a passage benchmark, which has measures of its own"
         judged = settings.method == "rag" and settings.judge is not None
         hint = "Choose among them with --measures. "
@@ -166,7 +167,9 @@ class PassagesSource(Source[PassageSettings]):
             samples = read_queries(settings.queries, samples)
         chunkers = self.chunkers(benchmark, settings)
         for chunker in chunkers:
-            task = self._task(benchmark, samples, chunker, settings, several=len(chunkers) > 1)
+            compiled = partial(self._compiled, benchmark, samples, chunker, settings, several=len(chunkers) > 1)
+            key = settings, str(chunker), benchmark.within
+            (task,) = self._tried.take(key, compiled, keep=model is None)
             digest = (facts or {}).get(task.name, {}).get("corpus", task.facts["corpus"])
             if digest != task.facts["corpus"]:
                 raise RunError(
@@ -185,7 +188,7 @@ class PassagesSource(Source[PassageSettings]):
         searched_chapter = self._name in {"fastbook", "passages"} and settings.within is None
         return "chapter" if searched_chapter else benchmark.within
 
-    def _task(
+    def _compiled(
         self,
         benchmark: Benchmark,
         samples: Sequence[Sample],
@@ -193,7 +196,7 @@ class PassagesSource(Source[PassageSettings]):
         settings: PassageSettings,
         *,
         several: bool,
-    ) -> Task[Search]:
+    ) -> list[Task[Search]]:
         if str(chunker) not in self._finders:
             self._finders[str(chunker)] = EvidenceFinder(benchmark.corpus(chunker))
         finder = self._finders[str(chunker)]
@@ -208,7 +211,7 @@ class PassagesSource(Source[PassageSettings]):
             labels |= {"chunks": str(chunker), "within": benchmark.within or "none"}
         if settings.method == "rag":
             labels["search"] = settings.search or "fts5"
-        return Task(
+        task = Task(
             f"{benchmark.name}@{chunker}" if several else benchmark.name,
             samples,
             template=_search_template(benchmark.within, k),
@@ -226,6 +229,7 @@ class PassagesSource(Source[PassageSettings]):
             corpus=corpus,
             kind="passages",
         )
+        return [task]
 
 
 def _method(corpus: Corpus, settings: PassageSettings) -> Callable[[Sample, Search], RequestGenerator]:

@@ -12,6 +12,7 @@ from operator import index as as_index
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from kshot.core.errors import BadValue
+from kshot.core.protocols import ExampleRetriever
 from kshot.retrievers.pool import RowText, begins_with, copies_of, own_rows, read_pool, text_of
 
 _REHEARSAL: ContextVar[bool] = ContextVar("rehearsal", default=False)
@@ -206,6 +207,11 @@ class Retriever:
         output = self.pool.output_column
         names = (*self.pool.input_columns, *(() if output is None else (output,)))
         return " ".join(str(row[name]) for name in (names if self.pool.input_columns else row))
+
+
+def is_provisional(retriever: ExampleRetriever | None) -> bool:
+    """Return whether this is a rehearsal in which the retriever chooses other examples than it would for a model."""
+    return _REHEARSAL.get() and isinstance(retriever, Retriever) and retriever.takes_long
 
 
 @contextmanager

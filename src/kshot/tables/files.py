@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from kshot.core.copies import own_copy
 from kshot.core.errors import DataError
 from kshot.core.extras import importing
 from kshot.core.json_text import parse_first_json, parse_json
@@ -30,6 +33,7 @@ _Placed: TypeAlias = "list[tuple[str, dict[str, Any]]]"
 _Found: TypeAlias = "_Placed | dict[str, _Placed]"
 
 MAX_PARQUET_BYTES = 8 << 30
+_MAX_KEPT_ROWS = 500_000
 _PARQUET_BATCH = 1024
 _JSON_SPACE = " \t\n\r"
 
@@ -75,9 +79,60 @@ class LocatedRow(dict[str, Any]):
         self.place = place
 
 
+class _FilesRead:
+    """The rows of the files that were read in a block; a file that has changed is read again."""
+
+    def __init__(self) -> None:
+        self._copies: dict[tuple[Any, ...], Callable[[], _Found]] = {}
+        self._size = 0
+
+    def rows_of(self, file: Path, *, lines: bool) -> _Found:
+        """Return rows that the caller may change."""
+        state = file.stat()
+        key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, str(file), lines)
+        if key not in self._copies:
+            found = _parsed_file(file, lines=lines)
+            parts = list(found.values()) if isinstance(found, dict) else [found]
+            self._size += sum(map(len, parts))
+            if self._size > _MAX_KEPT_ROWS:
+                return found
+            flat = all(type(value) in _FLAT for part in parts for _, row in part for value in row.values())
+            self._copies[key] = partial(_copied, found, dict if flat else own_copy)
+        return self._copies[key]()
+
+
+_FLAT = frozenset({str, int, float, bool, type(None)})
+
+
+def _copied(found: _Found, copied: Callable[[dict[str, Any]], dict[str, Any]]) -> _Found:
+    if isinstance(found, dict):
+        return {name: [(place, copied(row)) for place, row in rows] for name, rows in found.items()}
+    return [(place, copied(row)) for place, row in found]
+
+
+_FILES_READ: ContextVar[_FilesRead | None] = ContextVar("files_read", default=None)
+
+
+@contextmanager
+def files_read_once() -> Iterator[None]:
+    """Read each file once in this block, as long as it does not change; every reader gets rows of its own."""
+    token = _FILES_READ.set(_FilesRead())
+    try:
+        yield
+    finally:
+        _FILES_READ.reset(token)
+
+
 def _read(path: str | Path, *, lines: bool = False) -> _Found:
-    """Read the rows of a file with their places; ``lines``: rows of a JSON list are counted by lines, too."""
-    file = Path(path).expanduser()
+    """Return the rows of a file with their places; ``lines``: rows of a JSON list are counted by lines, too."""
+    file, kept = Path(path).expanduser(), _FILES_READ.get()
+    if kept is None or not file.is_file():
+        return _parsed_file(file, lines=lines)
+    return kept.rows_of(file, lines=lines)
+
+
+def _parsed_file(file: Path, *, lines: bool) -> _Found:
+    """Read a file."""
     suffix = file.suffix.lower()
     readers: dict[str, Callable[[Path], _Found]] = {
         ".json": partial(_json, lines=lines), ".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ class RowsFinder:
     check: Callable[[Path], object]
     given: bool = False
 
-    @property
+    @cached_property
     def loader(self) -> Loader | None:
         """The loader of the entry's dataset class."""
         return entry_loader(self.entry)
@@ -195,7 +196,7 @@ class RowsFinder:
         except ROW_FAULTS:
             return True  # the loader will name what is wrong
 
-    @property
+    @cached_property
     def _columns(self) -> list[str]:
         reader = self.entry.reader_cfg
         columns = reader.get("input_columns") or ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from kshot.core.errors import UsageError
 from kshot.datasets.checks import RESERVED_FIELDS
@@ -20,6 +20,7 @@ from kshot.tables.files import FILE_SUFFIXES
 
 OPTIONS_INSTRUCTION = "Question: {{question}}{{'\n' + options if options}}\nAnswer:"
 TARGET_INSTRUCTION = "Question: {{question}}\nAnswer:"
+_LOADED = ("evaluation_set", "example_set", "evaluation_data", "example_data", "reading", "id_column")
 
 
 class RowsDataset(Dataset):
@@ -29,11 +30,23 @@ class RowsDataset(Dataset):
     reading: RowReading | None = None
     evaluation_set = ""
     example_set = ""
+    loaded: ClassVar[dict[Any, Mapping[str, Any]]]
+    """What loading the rows has set, by all that it depends on. Each table has a class of its own."""
 
     def load_raw_dataset(
         self, dataset_path: str | None, subset_name: str | None, evaluation_set: str | None, example_set: str | None
     ) -> None:
-        """Read the rows, and look at all of them before any is asked."""
+        """Read the rows, and look at all of them before any is asked; once, whatever the model makes of them later."""
+        place = dataset_path, subset_name, evaluation_set, example_set
+        key = *place, replace(self.args, ranking_type=None)
+        if key not in self.loaded:
+            self._load(*place)
+            self.loaded[key] = {name: getattr(self, name) for name in _LOADED}
+        vars(self).update(self.loaded[key])
+
+    def _load(
+        self, dataset_path: str | None, subset_name: str | None, evaluation_set: str | None, example_set: str | None
+    ) -> None:
         tables = RowTables(dataset_path or self.place, subset_name)
         self.evaluation_set, self.example_set = tables.chosen_splits(evaluation_set, example_set)
         self.evaluation_data = tables.load(self.evaluation_set)
@@ -132,7 +145,7 @@ class RowsWithTargets(RowsDataset, GenerationDataset):
 
 def rows_class(name: str, place: str, base: type[RowsDataset]) -> type[RowsDataset]:
     """Return the class of one table."""
-    attributes: Mapping[str, Any] = {"name": name, "place": place, "__doc__": f"The rows of {place}."}
+    attributes: Mapping[str, Any] = {"name": name, "place": place, "loaded": {}, "__doc__": f"The rows of {place}."}
     return type(base.__name__, (base,), dict(attributes))
 
 

@@ -93,8 +93,8 @@ class RowsSource(DatasetSource):
         if self._model_decides(settings):
             earlier = [facts.get(name, {}) for name in self._task_names]
             decided = model is not None or any(earlier)
-            if not decided or ranking_that_fits(own, model, earlier) != USUAL_RANKING:
-                settings = replace(settings, ranking_type="auto")
+            usual = decided and ranking_that_fits(own, model, earlier) == USUAL_RANKING
+            settings = replace(settings, ranking_type=USUAL_RANKING if usual else "auto")
         return DatasetSource.tasks(self, settings, model, facts)
 
     def checks(self, settings: DatasetSettings) -> Iterator[EntryCheck]:
