@@ -4,8 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kshot.configs import calls_process
-from kshot.configs.calls_process import CallsProcess
+from kshot.configs.calls_process import EXECUTED
 
 TICKETS = """
 class TicketAPI:
@@ -30,17 +29,15 @@ class TicketAPI:
 
 
 @contextmanager
-def small_package(folder, *modules):
-    """Put the package into a folder, from which these modules then take it; yield their process."""
+def small_package(folder):
+    """Put the package into a folder, from which it is then taken."""
     place = folder / "bfcl_eval" / "eval_checker" / "multi_turn_eval" / "func_source_code"
     place.mkdir(parents=True)
     (folder / "bfcl_eval" / "__init__.py").touch()
     (place / "ticket_api.py").write_text(TICKETS, encoding="utf-8")
-    process = CallsProcess()
+    EXECUTED.close()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        patch.setattr(calls_process, "SECONDS", 1)
-        for module in modules:
-            patch.setattr(module, "CALLS_PROCESS", process)
-        yield process
-        process.close()
+        patch.setattr(EXECUTED, "seconds", 0.3)
+        yield
+        EXECUTED.close()

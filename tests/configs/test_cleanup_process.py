@@ -2,10 +2,9 @@
 
 import pytest
 
-from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
-from kshot.configs import cleanup_process
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, cleanup_function
 from kshot.configs.answers import cleaner, extraction, one_cleaned
-from kshot.configs.cleanup_process import TookTooLong
+from kshot.configs.cleanup_process import CLEANED, OF_PACKAGES, TookTooLong
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Sample
@@ -13,10 +12,7 @@ from kshot.core.records import AskFailed, Sample
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(cleanup_process, "SECONDS", 0.2)
-    cleanup_process.CLEANUP_PROCESS.close()
-    yield
-    cleanup_process.CLEANUP_PROCESS.close()
+    monkeypatch.setattr(CLEANED, "seconds", 0.2)
 
 
 def clean_up(kind, **options):
@@ -60,7 +56,7 @@ def test_a_reference_that_takes_too_long_is_one_message(quick):
 
 
 def test_too_much_memory_is_one_failed_sample_that_says_so(quick, monkeypatch):
-    monkeypatch.setattr(cleanup_process, "SECONDS", 60.0)
+    monkeypatch.setattr(CLEANED, "seconds", 60.0)
     clean = clean_up("match_answer_pattern", answer_pattern=r"\A(?:(x)|(y))*z")
     with pytest.raises(AskFailed, match=r"takes more than \d+ MB for the text 'xxx"):
         one_cleaned(clean, "x" * 10_000_000)  # the search remembers where each of them is
@@ -69,7 +65,7 @@ def test_too_much_memory_is_one_failed_sample_that_says_so(quick, monkeypatch):
 
 def test_a_process_that_is_killed_while_it_works_is_one_failed_sample(quick, monkeypatch):
     clean = clean_up("match_answer_pattern", answer_pattern="(x)")
-    process = cleanup_process.CLEANUP_PROCESS._process
+    process = CLEANED._process
     ask = process.ask
 
     def killed(*given):
@@ -84,16 +80,16 @@ def test_a_process_that_is_killed_while_it_works_is_one_failed_sample(quick, mon
 
 def test_a_process_that_was_killed_while_it_had_nothing_to_do_fails_no_sample(quick):
     clean = clean_up("match_answer_pattern", answer_pattern="(x)")
-    cleanup_process.CLEANUP_PROCESS._process._process.end()
+    CLEANED._process._process.end()
     assert one_cleaned(clean, "x") == clean("x") == "x"
 
 
-@pytest.mark.parametrize("worker", ["kshot.configs._no_such_worker", None])
-def test_a_process_that_cannot_start_is_an_error_of_the_run(quick, monkeypatch, worker):
+@pytest.mark.parametrize("function", ["kshot.configs._no_such_module:cleaned", None])
+def test_a_process_that_cannot_start_is_an_error_of_the_run(quick, monkeypatch, function):
     clean = clean_up("match_answer_pattern", answer_pattern="(x)")
-    cleanup_process.CLEANUP_PROCESS.close()
-    if worker:
-        monkeypatch.setattr(cleanup_process, "_WORKER", worker)
+    CLEANED.close()
+    if function:
+        monkeypatch.setattr(CLEANED, "function", function)
     else:
         monkeypatch.setattr("subprocess.Popen", _no_process)
     with pytest.raises(DataError, match="cannot start") as caught:
@@ -139,9 +135,9 @@ def test_wrong_options_are_told_before_a_model_is_asked(kind, options, said):
         clean_up(kind, **options)
 
 
-def test_a_formula_without_end_is_read_as_text(quick, monkeypatch):
+def test_a_formula_without_end_is_read_as_text(monkeypatch):
     pytest.importorskip("latex2sympy2_extended")
-    monkeypatch.setattr(cleanup_process, "SECONDS", 30.0)
+    monkeypatch.setattr(OF_PACKAGES[cleanup_function("TheoremQA_postprocess_v3")], "seconds", 30.0)
     clean = clean_up("opencompass.datasets.TheoremQA_postprocess_v3")
     assert clean(r"The answer is $\frac{1}{4}$") == "0.25"
     assert clean("The answer is 9^{9^{9^{9}}}") == "9^{9^{9^{9}}}"

@@ -18,7 +18,7 @@ def refused(tmp_path, text, message, **more):
 
 
 def test_an_endless_loop(tmp_path):
-    refused(tmp_path, "while True: pass", r"config.py: it did not end within 1 s", load_seconds=1)
+    refused(tmp_path, "while True: pass", r"config.py: it did not end within 0.3 s", load_seconds=0.3)
 
 
 @pytest.mark.parametrize("text", ["x = [0] * 10**12", "x = 'a' * 10**11", "x = bytearray(3 << 30)"])
@@ -178,8 +178,8 @@ def test_functions_are_called_under_the_same_confinement(tmp_path, monkeypatch):
     shout = config.registered["shout"]
     assert turned("abc") == "cba"
     assert shout("the cat, maybe") == "CAT!"
-    monkeypatch.setattr(config._process, "_call_seconds", 1)
-    with pytest.raises(DataError, match=r"loops.*did not end within 1 s"):
+    monkeypatch.setattr(config._process, "_call_seconds", 0.3)
+    with pytest.raises(DataError, match=r"loops.*did not end within 0.3 s"):
         loops("x")
     monkeypatch.undo()
     assert shout("the cat", mark="?") == "CAT?"  # a new process, the same function

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from kshot.configs import calls_process
-from kshot.configs.calls_process import Scene
-from kshot.configs.evaluators import bfcl_turns
+from kshot.configs.calls_process import Scene, call_results
 from kshot.configs.evaluators.bfcl_turns import executable, right_turns
 from kshot.core.errors import DataError
 from tests.configs.bfcl_package import small_package
@@ -23,8 +22,8 @@ SCENE = Scene(("TicketAPI",), {"TicketAPI": {"tickets": ["first"]}})
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    with small_package(tmp_path_factory.mktemp("packages"), bfcl_turns) as process:
-        yield process
+    with small_package(tmp_path_factory.mktemp("packages")):
+        yield
 
 
 @pytest.fixture
@@ -86,23 +85,23 @@ def test_calls_do_what_the_right_ones_do(package, answer, truth, right):
 
 
 def test_calls_return_what_the_functions_return(package):
-    assert package.results(SCENE, [["count()"]]) == ["1"]
-    assert package.results(SCENE, [["add(name='x')"], ["count()", "add('y')", "add()", "__import__('os')"]]) == [
+    assert call_results(SCENE, [["count()"]]) == ["1"]
+    assert call_results(SCENE, [["add(name='x')"], ["count()", "add('y')", "add()", "__import__('os')"]]) == [
         "2",
         '{"id": 3}',
         "Error during execution: TicketAPI.add() missing 1 required positional argument: 'name'",
         "Error during execution: name '__import__' is not defined",
     ]
-    assert package.results(Scene(("TicketAPI",), {}, long=True), [["count()"]]) == ["1"]
-    assert package.results(SCENE, [["wait()"]]) == ["Error during execution: the call takes too long"]
-    assert package.results(SCENE, [["count()"]]) == ["1"]  # by another process
+    assert call_results(Scene(("TicketAPI",), {}, long=True), [["count()"]]) == ["1"]
+    assert call_results(SCENE, [["wait()"]]) == ["Error during execution: the call takes too long"]
+    assert call_results(SCENE, [["count()"]]) == ["1"]  # by another process
 
 
 def test_classes_that_cannot_be_had(package):
     with pytest.raises(DataError, match=r"cannot be set up: .*math_api.*pip install"):
-        package.results(Scene(("MathAPI",), {}), [["mean([1])"]])
+        call_results(Scene(("MathAPI",), {}), [["mean([1])"]])
     with pytest.raises(DataError, match=r"involved_classes are \['Bank'\]"):
-        package.results(Scene(("Bank",), {}), [["count()"]])
+        call_results(Scene(("Bank",), {}), [["count()"]])
 
 
 def test_figures_of_conversations(package):

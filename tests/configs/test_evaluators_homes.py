@@ -5,12 +5,12 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from kshot.configs.evaluators.making import evaluator
+from kshot.configs.evaluators.math import SAME_VALUE, VerifiedMath
 from kshot.configs.evaluators.summaries import ResampledRouge
-from kshot.configs.math_process import MathProcess
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed
-from kshot.sandbox.request_process import NoAnswer, RequestFailed
+from kshot.sandbox.request_process import Refused, TooSlow
 from tests.configs.scored import figures
 
 
@@ -60,40 +60,28 @@ def test_values_of_formulas():
 
 
 @pytest.mark.parametrize(
-    ("raised", "said", "ended"),
+    ("result", "said"),
     [
-        (NoAnswer("it was killed"), "it was killed", 1),
-        (RequestFailed({"kind": "TooSlow"}), "more than 10 s", 1),
-        (RequestFailed({"kind": "MemoryError"}), "MB", 1),
-        (RequestFailed({"kind": "ValueError", "message": "no limit"}), "ValueError: no limit", 0),
+        (TooSlow("it was killed"), "it was killed"),
+        (TooSlow("", "TooSlow", "10 s"), "it takes more than 10 s"),
+        (TooSlow("", "MemoryError", "1024 MB"), "it takes more than 1024 MB"),
+        (Refused("ValueError", "no limit"), "ValueError: no limit"),
     ],
 )
-def test_a_formula_that_cannot_be_compared_is_a_failed_sample(monkeypatch, raised, said, ended):
-    class Stuck:
-        ended = 0
-
-        def ask(self, *_):
-            raise raised
-
-        def end(self):
-            Stuck.ended += 1
-
-    process = MathProcess()
-    monkeypatch.setattr("kshot.configs.math_process._started", Stuck)
-    with pytest.raises(AskFailed, match=f"'9\\^9' cannot be compared with '1': .*{said}"):
-        process.same("9^9", ("1",))
-    assert Stuck.ended == ended  # and the next one starts another
-    process.close()
-    assert Stuck.ended == 1
+def test_a_formula_that_cannot_be_compared_is_a_failed_sample(monkeypatch, result, said):
+    monkeypatch.setattr("kshot.configs.evaluators.math.SAME_VALUE", lambda *_: result)
+    with pytest.raises(AskFailed, match=rf"'9\^9' cannot be compared with '\$1\$': {said}"):
+        VerifiedMath().same("9^9", "1")
 
 
-def test_a_worker_that_cannot_start_is_an_error_of_the_run(monkeypatch):
+def test_a_process_that_cannot_start_is_an_error_of_the_run(monkeypatch):
     def broken(*_, **__):
         raise OSError("no more processes")
 
-    monkeypatch.setattr("kshot.sandbox.kept_process.RequestProcess", broken)
+    SAME_VALUE.close()
+    monkeypatch.setattr("kshot.sandbox.calls.RequestProcess", broken)
     with pytest.raises(DataError, match="compares formulas cannot start: no more processes"):
-        MathProcess().same("1", ("1",))
+        VerifiedMath().same("1", "1")
 
 
 def bootstrapped(pairs):

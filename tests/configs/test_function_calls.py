@@ -5,7 +5,7 @@ import json
 import pytest
 
 import kshot
-from kshot.configs import calls_process, entry, function_calls, task_of
+from kshot.configs import calls_process, entry, task_of
 from kshot.configs.function_calls import function_turns
 from kshot.core.errors import DataError
 from tests.configs.bfcl_package import small_package
@@ -93,8 +93,8 @@ def test_dots_in_names_are_underscores():
 
 @pytest.fixture
 def package(tmp_path):
-    with small_package(tmp_path, function_calls) as process:
-        yield process
+    with small_package(tmp_path):
+        yield
 
 
 def talk(model):

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.lmeval import pattern_process
-from kshot.lmeval.pattern_process import PATTERN_PROCESS
+from kshot.lmeval.patterns import FILTERED, WITHOUT
 from tests.lmeval.tasks import ref, task, write
 
 ROWS = {
@@ -123,17 +122,14 @@ def test_replies_are_compared_as_they_are_unless_options_say_otherwise(tmp_path)
 
 
 def test_a_pattern_that_does_not_finish_fails_its_document(tmp_path, monkeypatch):
-    monkeypatch.setattr(pattern_process, "SECONDS", 0.2)
-    PATTERN_PROCESS.close()  # the next one has the shorter limit
+    for function in (FILTERED, WITHOUT):
+        monkeypatch.setattr(function, "seconds", 0.2)
     endless = "(x+x+)+y"
     keys = metrics("exact_match", regexes_to_ignore=[endless])
     filters = [{"name": "f", "filter": [{"function": "regex", "regex_pattern": endless}, {"function": "take_first"}]}]
-    try:
-        for slow in (keys, {"filter_list": filters}):
-            with pytest.raises(DataError, match=r"document 1: .*\(x\+x\+\)\+y.* does not finish within 0.2 s"):
-                score(tmp_path, slow, ["wren", "x" * 40])
-    finally:
-        PATTERN_PROCESS.close()
+    for slow in (keys, {"filter_list": filters}):
+        with pytest.raises(DataError, match=r"document 1: .*\(x\+x\+\)\+y.* does not finish within 0.2 s"):
+            score(tmp_path, slow, ["wren", "x" * 40])
 
 
 def test_each_pipeline_starts_from_the_raw_replies(tmp_path):

@@ -5,6 +5,7 @@ The confined process of a config loads this module too, so that the config's own
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -171,6 +172,19 @@ FRAMEWORK_FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
 def cleanup_function(name: str, framework: str = "") -> Callable[..., Any] | None:
     """Return the clean-up that a config of this framework means by a name; None where kshot has none."""
     return FRAMEWORK_FUNCTIONS.get(framework, {}).get(name) or CLEANUP_FUNCTIONS.get(name)
+
+
+def cleaned(name: str, framework: str, text: Any, options: dict[str, Any]) -> Any:
+    """Return what a clean-up makes of a text. Called in a confined process; see ``prepare``."""
+    function = cleanup_function(name, framework)
+    assert function is not None  # noqa: S101 - the caller knows that there is one
+    return function(text, **options)
+
+
+def prepare(job: dict[str, Any]) -> None:
+    """Import the package that a clean-up uses, before its time counts."""
+    if "package" in job:
+        importlib.import_module(job["package"])
 
 
 TAKE_NO_PATTERNS = frozenset(

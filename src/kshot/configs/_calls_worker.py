@@ -1,7 +1,7 @@
-"""The worker that executes function calls of BFCL's conversations on the classes of the package bfcl_eval.
+"""Executes function calls of BFCL's conversations on the classes of the package bfcl_eval.
 
-Runs inside a confined process, which can be killed: a call that a model wrote may take forever. The calls are read, not
-evaluated: they name a method of one of the classes, with plain values or other such calls as arguments.
+Runs inside the confined process. The calls are read, not evaluated: they name a method of one of the classes, with
+plain values or other such calls as arguments.
 """
 
 from __future__ import annotations
@@ -13,34 +13,27 @@ import json
 import sys
 from functools import partial
 
-from kshot.sandbox._serving import limit, serve
-
 TYPE_CHECKING = False  # without the module typing where it is not needed
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, NoReturn
 
 _PLACE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _STATELESS = ("MathAPI",)
+_CLASSES: dict[str, Any] = {}
 
 
-def main() -> NoReturn:
-    """Answer requests until the pipe is closed."""
-    serve(_prepare, confined=True)
-
-
-def _prepare(job: dict[str, Any]) -> Callable[[dict[str, Any], str], Any]:
+def prepare(job: dict[str, Any]) -> None:
+    """Import the classes."""
     sys.path.append(job["path"])
-    classes = {name: _class(name, file) for name, file in job["classes"]}
+    _CLASSES.update({name: _class(name, file) for name, file in job["classes"]})
 
-    def answer(request: dict[str, Any], _: str) -> Any:
-        limit(job["seconds"])
-        world = _World(request, classes)
-        if request["asked"] == "results":
-            return [world.execute(calls) for calls in request["steps"]][-1]
-        return _same(world, _World(request, classes), request["turns"], request["truth"])
 
-    return answer
+def executed(row: dict[str, Any], turns: list[list[list[str]]], truth: list[list[str]] | None) -> Any:
+    """Whether calls, by turns and steps, do what the right ones do; without these, what the last step returns."""
+    world = _World(row)
+    if truth is not None:
+        return _same(world, _World(row), turns, truth)
+    return [world.execute(calls) for steps in turns for calls in steps][-1]
 
 
 def _class(name: str, file: str) -> Any:
@@ -58,8 +51,8 @@ def _missing(why: str) -> NoReturn:
 class _World:
     """The objects on which the calls of one conversation work, each in the state that its row describes."""
 
-    def __init__(self, row: dict[str, Any], classes: dict[str, Any]) -> None:
-        self.objects = {name: classes[name]() for name in row["involved_classes"]}
+    def __init__(self, row: dict[str, Any]) -> None:
+        self.objects = {name: _CLASSES[name]() for name in row["involved_classes"]}
         for name, each in self.objects.items():
             if name not in _STATELESS:
                 state = copy.deepcopy(row["initial_config"].get(name, {}))

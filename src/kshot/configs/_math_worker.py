@@ -1,6 +1,6 @@
-"""The worker of math-verify: reads a reply and a reference as formulas, and tells whether they have the same value.
+"""math-verify: reads a reply and a reference as formulas, and tells whether they have the same value.
 
-Runs inside a confined process, which can be killed: a formula that a model wrote may take forever to compute.
+Runs inside the confined process.
 """
 
 from __future__ import annotations
@@ -12,31 +12,18 @@ from math_verify import (  # type: ignore[import-not-found,import-untyped,unused
     verify,
 )
 
-from kshot.sandbox._serving import limit, serve
-
 TYPE_CHECKING = False  # without the module typing where it is not needed
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any
 
 
-def main() -> NoReturn:
-    """Answer requests until the pipe is closed."""
-    serve(_prepare, confined=True)
-
-
-def _prepare(job: dict[str, Any]) -> Callable[[dict[str, Any], str], Any]:
-    for warm in ("$\\frac{1}{2}$", "\\boxed{x = 2}"):  # sympy imports much when it is first used
+def prepare(_: dict[str, Any]) -> None:
+    """Compare two formulas: sympy imports much when it is first used."""
+    for warm in ("$\\frac{1}{2}$", "\\boxed{x = 2}"):
         verify(_parsed(warm), parse(warm))
 
-    def answer(request: dict[str, Any], _: str) -> bool:
-        limit(job["seconds"])
-        return _same(request["prediction"], request["references"])
 
-    return answer
-
-
-def _same(prediction: str, references: list[str]) -> bool:
+def same(prediction: str, references: list[str]) -> bool:
     """Whether the boxed formula of a reply has the value of the first reference that can be read."""
     known = [LatexExtractionConfig(), ExprExtractionConfig()]
     for text in references:

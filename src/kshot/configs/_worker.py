@@ -13,7 +13,7 @@ import sys
 from kshot.configs._files import RequestedFiles
 from kshot.configs._language import Interpreter
 from kshot.configs._reader import RestrictedInterpreter
-from kshot.sandbox._confinement import confine, enter_child, read_job
+from kshot.sandbox._confinement import confine, enter_child, read_job, write_answer
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -38,13 +38,8 @@ def main() -> NoReturn:
     for line in iter(requests.readline, b""):
         request = json.loads(line)
         current["id"] = request["id"]
-        _write(channel, interpreter.answer(request).encode("ascii") + b"\n")
+        write_answer(channel, interpreter.answer(request))
     os._exit(0)
-
-
-def _write(channel: int, answer: bytes) -> None:
-    while answer:
-        answer = answer[os.write(channel, answer) :]
 
 
 def _file_requests(requests: BinaryIO, channel: int, current: dict[str, Any]) -> Callable[[list[Any]], dict[str, Any]]:
@@ -52,7 +47,7 @@ def _file_requests(requests: BinaryIO, channel: int, current: dict[str, Any]) ->
     dumps, loads = json.dumps, json.loads  # a config may replace the others
 
     def ask(wanted: list[Any]) -> dict[str, Any]:
-        _write(channel, dumps({"id": current["id"], "wants": wanted}).encode("ascii") + b"\n")
+        write_answer(channel, dumps({"id": current["id"], "wants": wanted}))
         answer: dict[str, Any] = loads(requests.readline())
         return answer
 

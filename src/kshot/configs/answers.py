@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
 from kshot.cleanups.config_names import SLOW_IMPORTS, TAKE_NO_PATTERNS, cleanup_function
-from kshot.configs.cleanup_process import CLEANUP_PROCESS, CleanupFailed, TookTooLong
+from kshot.configs.cleanup_process import CleanupFailed, TookTooLong, cleaned_apart
 from kshot.configs.home import Home
 from kshot.configs.names import ConfigCallable, Opaque, short
 from kshot.configs.scope import Name, Scope
@@ -83,7 +83,7 @@ def _apart(name: Name, options: Mapping[str, Any], where: str) -> Cleaner:
 
     def clean(text: Any) -> Any:
         try:
-            return CLEANUP_PROCESS.call(name.last, text, options, name.framework)
+            return cleaned_apart(name.last, text, options, name.framework)
         except DataError as exc:
             exc.where = exc.where or where
             raise

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.sandbox.kept_process import OUT_OF_MEMORY, TOO_SLOW, KeptProcess, started
-from kshot.sandbox.profiles import CONFIG
-from kshot.sandbox.request_process import NoAnswer, RequestFailed, RequestProcess
+from kshot.sandbox.calls import ConfinedFunction
+from kshot.sandbox.request_process import Refused, TooSlow
 
 CLASSES: Mapping[str, str] = {
     "GorillaFileSystem": "gorilla_file_system",
@@ -25,9 +24,6 @@ CLASSES: Mapping[str, str] = {
 }
 """The classes that rows name, and the files of the package that have them and the documents of their functions."""
 
-SECONDS = 10
-"""How long the calls of a conversation may take, in seconds of processor time."""
-_WORKER = "kshot.configs._calls_worker"
 _PACKAGE = "bfcl_eval"
 INSTALL = "Install it: pip install --no-deps bfcl_eval==2025.6.14 && pip install mpmath"
 
@@ -56,47 +52,39 @@ def has_functions() -> bool:
     return find_spec(_PACKAGE) is not None
 
 
-class CallsProcess(KeptProcess):
-    """A process that executes calls."""
-
-    def __init__(self) -> None:
-        """Start nothing yet."""
-        super().__init__(lambda: _started())  # noqa: PLW0108 - tests replace it
-
-    def same(self, scene: Scene, turns: Sequence[Sequence[Sequence[str]]], truth: Sequence[Sequence[str]]) -> bool:
-        """Whether calls, by turns and steps, do what the right ones do; calls that take too long do not."""
-        try:
-            return bool(self._asked(scene, {"asked": "same", "turns": turns, "truth": truth}))
-        except NoAnswer:
-            return False
-
-    def results(self, scene: Scene, steps: Sequence[Sequence[str]]) -> list[str]:
-        """Return what the calls of the last step return, after those of the steps before it."""
-        try:
-            return [str(each) for each in self._asked(scene, {"asked": "results", "steps": steps})]
-        except NoAnswer:
-            return ["Error during execution: the call takes too long"] * len(steps[-1])
-
-    def _asked(self, scene: Scene, request: Mapping[str, Any]) -> Any:
-        """Ask the process; where the calls end it, the answer is missing."""
-        if not is_known(scene.classes):
-            what = f"the row's involved_classes are {list(scene.classes)!r:.120}"
-            raise DataError(what, hint=f"Those whose functions can be called: {', '.join(CLASSES)}.")
-        try:
-            return self.ask({**scene.table(), **request})
-        except RequestFailed as exc:
-            if exc.kind in (TOO_SLOW, OUT_OF_MEMORY):
-                raise NoAnswer(str(exc)) from exc
-            raise DataError(f"the functions of the row cannot be set up: {exc}", hint=INSTALL) from exc
+def same_calls(scene: Scene, turns: Sequence[Sequence[Sequence[str]]], truth: Sequence[Sequence[str]]) -> bool:
+    """Whether calls, by turns and steps, do what the right ones do; calls that take too long do not."""
+    result = _executed(scene, turns, truth)
+    return not isinstance(result, TooSlow) and bool(result)
 
 
-def _started() -> RequestProcess:
+def call_results(scene: Scene, steps: Sequence[Sequence[str]]) -> list[str]:
+    """Return what the calls of the last step return, after those of the steps before it."""
+    result = _executed(scene, [steps], None)
+    if isinstance(result, TooSlow):
+        return ["Error during execution: the call takes too long"] * len(steps[-1])
+    return [str(each) for each in result]
+
+
+def _executed(scene: Scene, turns: Sequence[Sequence[Sequence[str]]], truth: Sequence[Sequence[str]] | None) -> Any:
+    if not is_known(scene.classes):
+        what = f"the row's involved_classes are {list(scene.classes)!r:.120}"
+        raise DataError(what, hint=f"Those whose functions can be called: {', '.join(CLASSES)}.")
+    result = EXECUTED(scene.table(), turns, truth)
+    if isinstance(result, Refused):
+        raise DataError(f"the functions of the row cannot be set up: {result}", hint=INSTALL)
+    return result
+
+
+def _setup() -> Mapping[str, Any]:
+    """Return where the package is, and what to import of it."""
     place = find_spec(_PACKAGE)
     if place is None or not place.submodule_search_locations:
         raise DataError("the functions of BFCL's conversations are in the package bfcl_eval", hint=INSTALL)
     path = Path(next(iter(place.submodule_search_locations))).parent
-    job = {"path": str(path), "classes": list(CLASSES.items()), "seconds": SECONDS}
-    return started(CONFIG, _WORKER, job, work="calls BFCL's functions", hint=INSTALL)
+    return {"path": str(path), "classes": list(CLASSES.items())}
 
 
-CALLS_PROCESS = CallsProcess()
+EXECUTED = ConfinedFunction(
+    "kshot.configs._calls_worker:executed", seconds=10, work="calls BFCL's functions", setup=_setup, hint=INSTALL
+)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kshot.configs.calls_process import CALLS_PROCESS, Scene, has_functions, is_known
+from kshot.configs.calls_process import Scene, call_results, has_functions, is_known
 from kshot.configs.evaluators.bfcl_turns import executable, scene_of
 from kshot.configs.inference import ConfigMethod, as_prompt
 from kshot.configs.rendering import PromptKind
@@ -144,7 +144,7 @@ def _results(reply: str, steps: list[list[str]], scene: Scene | None) -> list[st
     if scene is None or not calls:
         return None
     steps.append(calls)
-    found = CALLS_PROCESS.results(scene, steps)
+    found = call_results(scene, steps)
     return [f"{call}: {result}" for call, result in zip(calls, found, strict=True)]
 
 

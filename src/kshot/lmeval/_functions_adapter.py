@@ -17,10 +17,10 @@ from itertools import islice
 
 from kshot.lmeval._lmeval_modules import lm_eval_modules
 from kshot.lmeval._small_packages import small_packages
+from kshot.sandbox._function_worker import fault
 from kshot.sandbox._guest_deferred import resolved
 from kshot.sandbox._guest_imports import NoSuchNameError
 from kshot.sandbox._guest_values import plain
-from kshot.sandbox._guest_worker import fault
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:

@@ -224,6 +224,11 @@ WITH_PATTERNS = frozenset({"regex", "multi_choice_regex"})
 """Those whose patterns the task file writes: a pattern may take forever, so a confined process runs them."""
 
 
+def filtered_alone(name: str, options: Mapping[str, Any], given: Any, doc: Any) -> Any:
+    """Return what a filter makes of the responses to one request."""
+    return FILTERS[name]([given], [doc], **options)[0]
+
+
 def without_patterns(patterns: Sequence[str], texts: Sequence[str]) -> list[str]:
     """Remove everything that any of the patterns matches, one pattern after the other."""
     found = list(texts)

@@ -40,7 +40,7 @@ class Functions:
     ) -> None:
         """``tree``: the folder whose files import each other as ``lm_eval.tasks…``; ``readable``: what it may read."""
         self.tree = tree
-        self._guest = Guest(
+        self.guest = Guest(
             f"the code of {tree}",
             {TREE: tree},
             _ADAPTER,
@@ -55,11 +55,11 @@ class Functions:
 
     def close(self) -> None:
         """End the worker; the next call starts another."""
-        self._guest.close()
+        self.guest.close()
 
     def allow(self, config: TaskConfig) -> None:
         """Let the worker read what the functions of one more task need."""
-        self._guest.allow_reading(*places_of(config)[1])
+        self.guest.allow_reading(*places_of(config)[1])
 
     # ---- calls ----
 
@@ -109,7 +109,7 @@ class Functions:
         if isinstance(found, dict) and "value" in found:
             return found["value"]
         told = found.get("fault") if isinstance(found, dict) else None
-        fault = FunctionFault(function, row, self._guest.described(told if isinstance(told, dict) else {}))
+        fault = FunctionFault(function, row, self.guest.described(told if isinstance(told, dict) else {}))
         if not keep:
             raise fault
         return fault
@@ -167,7 +167,7 @@ class Functions:
 
     def seed(self) -> None:
         """Seed the global generators as lm-eval does when a run starts."""
-        self._guest.ask("seed")
+        self.guest.ask("seed")
 
     def documents(self, function: FunctionRef, rows: Sequence[Row]) -> tuple[list[Row], list[str] | None, bool]:
         """Return the rows that ``process_docs`` makes, their columns, and whether it drew from a global generator.
@@ -176,7 +176,7 @@ class Functions:
         """
         for start in range(0, max(1, len(rows)), _ROWS_A_REQUEST):
             part = [dict(row) for row in rows[start : start + _ROWS_A_REQUEST]]
-            self._guest.ask("put", rows=part, fresh=start == 0)
+            self.guest.ask("put", rows=part, fresh=start == 0)
         made = self._ask("process", function)
         size, columns = made.get("size"), made.get("columns")
         return list(self._kept(function, "", size)), columns, bool(made.get("drew"))
@@ -194,7 +194,7 @@ class Functions:
         start = 0
         while start < size:
             try:
-                part = self._guest.ask("rows", split=split, start=start, stop=start + _ROWS_A_REQUEST)
+                part = self.guest.ask("rows", split=split, start=start, stop=start + _ROWS_A_REQUEST)
             except GuestFault as exc:
                 raise self._told(function, exc) from exc
             if not isinstance(part, list) or not part or not all(isinstance(row, dict) for row in part):
@@ -219,13 +219,13 @@ class Functions:
         file = None if function.file is None else str(function.file)
         try:
             named = {"file": file, "module": function.module, "name": function.name}
-            return self._guest.ask(action, function=named, **given)
+            return self.guest.ask(action, function=named, **given)
         except GuestFault as exc:
             raise self._told(function, exc) from exc
 
     def _told(self, function: FunctionRef, fault: GuestFault) -> GuestFault:
         """Return a fault that names the function and where the task names it."""
-        place = "" if fault.where == self._guest.label else f" ({fault.where})"
+        place = "" if fault.where == self.guest.label else f" ({fault.where})"
         return GuestFault(f"{function}: {fault.what}{place}", kind=fault.kind, where=function.where, hint=fault.hint)
 
 

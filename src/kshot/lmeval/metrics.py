@@ -12,7 +12,7 @@ import numpy as np
 from kshot.core.errors import DataError
 from kshot.core.records import Failed
 from kshot.lmeval.files import FunctionRef, TaskConfig
-from kshot.lmeval.pattern_process import PATTERN_PROCESS
+from kshot.lmeval.patterns import without_patterns
 
 MUTUAL_INFO = "acc_mutual_info"
 """The metric that also asks for each choice without a context."""
@@ -123,7 +123,7 @@ def exact_matches(
     for each in (text for pair in pairs for side in pair for text in side):
         if not isinstance(each, str):
             raise DataError(f"exact_match cannot remove regexes_to_ignore from {each!r:.80}, which is no text")
-    removed = PATTERN_PROCESS.without(patterns, [list(side) for pair in pairs for side in pair])
+    removed = without_patterns(patterns, [list(side) for pair in pairs for side in pair])
     both = list(zip(removed[::2], removed[1::2], strict=True))
     return [_share_equal(*_checked(pair), options) if _whole(pair) else _failure(pair) for pair in both]
 

@@ -12,7 +12,7 @@ from kshot.core.records import Failed
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.filters import FILTERS, WITH_PATTERNS
 from kshot.lmeval.functions import Functions
-from kshot.lmeval.pattern_process import PATTERN_PROCESS
+from kshot.lmeval.patterns import filtered_by_pattern
 
 _FAULTS = (TypeError, ValueError, AttributeError, KeyError, IndexError)
 
@@ -106,5 +106,5 @@ def _applied(step: Step, functions: Functions, responses: list[Any], docs: list[
             raise DataError(f"filter_fn returned {type(made).__name__}, not a list of responses")
         return made
     if step.function in WITH_PATTERNS:
-        return PATTERN_PROCESS.filtered(step.function, step.options, responses, docs)
+        return filtered_by_pattern(step.function, step.options, responses, docs)
     return FILTERS[step.function](responses, docs, **step.options)

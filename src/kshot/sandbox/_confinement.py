@@ -53,6 +53,13 @@ def read_job() -> tuple[dict[str, Any], BinaryIO, int]:
     return job, requests, answers
 
 
+def write_answer(channel: int, answer: str) -> None:
+    """Write a line of ASCII to the caller."""
+    line = memoryview(answer.encode("ascii") + b"\n")
+    while line:
+        line = line[os.write(channel, line) :]
+
+
 # ---- a process of its own ----
 
 

@@ -7,7 +7,6 @@ its own; it has no network unless the user allows it; it starts no process. A wo
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +14,13 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.sandbox._guest_values import plain, restored
+from kshot.sandbox.calls import ConfinedFunction, NotConfinedError
 from kshot.sandbox.profiles import GUEST, LAYERS
-from kshot.sandbox.request_process import UNREADABLE, NoAnswer, RequestFailed, RequestProcess, TooSlow
+from kshot.sandbox.request_process import UNREADABLE, Refused, TooSlow
 
 CALL_SECONDS = 600.0
 """How long one request may take: a batch, or the loading of rows."""
 MEMORY_MB = GUEST.limits.memory_mb
-_WORKER = "kshot.sandbox._guest_worker"
 _NETWORK_FILES = tuple(
     Path(path)
     for path in (
@@ -89,97 +88,78 @@ class Guest:
         ``adapter`` is the module of kshot that answers requests about it, inside the worker. ``tuples``: whether tuples
         cross as tuples; else they become lists.
         """
-        self.label, self._adapter, self._network = label, adapter, network
-        self._packages = {name: folder.resolve() for name, folder in packages.items()}
-        self._readable = [*self._packages.values(), *(path.resolve() for path in readable)]
-        self._cwd = cwd or Path.cwd()
-        self._call_seconds, self._layers, self._variables = call_seconds, layers, dict(variables or {})
-        self._tuples = tuples
-        self._limits = replace(GUEST.limits, memory_mb=memory_mb)
-        self._lock = threading.RLock()
-        self._process: RequestProcess | None = None
-        self.answered_bytes = 0
+        self.label, self._network = label, network
+        folders = {name: folder.resolve() for name, folder in packages.items()}
+        self._readable = [*folders.values(), *(path.resolve() for path in readable)]
+        self.call_seconds, self._tuples = call_seconds, tuples
+        named = {name: str(folder) for name, folder in folders.items()}
+        self._act = ConfinedFunction(
+            "kshot.sandbox._guest_worker:act",
+            work=f"runs {label}",
+            packages=(adapter.rpartition(".")[0],),
+            profile=GUEST,
+            setup=lambda: {"adapter": adapter, "packages": named, "tuples": tuples},
+            layers=layers,
+            limits=replace(GUEST.limits, memory_mb=memory_mb),
+            readable=self._visible(),
+            cwd=cwd or Path.cwd(),
+            network=network,
+            variables={**(variables or {}), **({} if network else dict.fromkeys(_OFFLINE, "1"))},
+        )
+
+    def _visible(self) -> list[Path]:
+        return [*self._readable, *(_NETWORK_FILES if self._network else ())]
+
+    @property
+    def answered_bytes(self) -> int:
         """How much it has answered in all."""
+        return self._act.answered_bytes
 
     def allow_reading(self, *places: Path) -> None:
         """Let it read further files or folders; a worker that runs already is ended, and starts anew."""
-        with self._lock:
-            new = [place for place in (each.resolve() for each in places) if place not in self._readable]
-            if new:
-                self._readable += new
-                self.close()
+        new = [place for place in (each.resolve() for each in places) if place not in self._readable]
+        if new:
+            self._readable += new
+            self._act.options["readable"] = self._visible()
+            self.close()
 
     def ask(self, action: str, *, seconds: float | None = None, **given: Any) -> Any:
         """Return what an action of the adapter returns; ``seconds``: how long it may take, if less than any may."""
-        limit = min(seconds or self._call_seconds, self._call_seconds)
-        with self._lock:
-            if self._process is None or not self._process.alive:
-                self.close()
-            process = self._process = self._process or self._started()
-            try:
-                answer = process.ask({"action": action, **encoded(given, tuples=self._tuples)}, limit)
-                self.answered_bytes += process.answer_bytes
-                return restored(answer)
-            except (RecursionError, ValueError, TypeError, OverflowError):
-                raise GuestFault(UNREADABLE, kind="NoAnswer", where=self.label) from None
-            except TooSlow:
-                self.close()
-                what = f"it did not end within {limit:g} s, the time that it may take"
-                raise GuestFault(what, kind="TooSlow", where=self.label) from None
-            except NoAnswer as exc:
-                self.close()
-                raise GuestFault(str(exc), kind="NoAnswer", where=self.label) from None
-            except RequestFailed as exc:
-                raise self._fault(exc) from None
+        limit = min(seconds or self.call_seconds, self.call_seconds)
+        try:
+            answer = self._act(action, encoded(given, tuples=self._tuples), wall_seconds=limit)
+            if isinstance(answer, (TooSlow, Refused)):
+                raise self._error(answer)
+            return restored(answer)
+        except NotConfinedError as exc:
+            what = f"this system cannot confine a process (it lacks {exc.lacking}), so no code of {self.label} is run"
+            hint = "Use Linux with seccomp, and Landlock or mount namespaces."
+            raise GuestFault(what, kind="NotConfined", hint=hint) from None
+        except (RecursionError, ValueError, TypeError, OverflowError):
+            raise GuestFault(UNREADABLE, kind="NoAnswer", where=self.label) from None
 
     def close(self) -> None:
         """End the worker; the next request starts another."""
-        with self._lock:
-            process, self._process = self._process, None
-            if process is not None:
-                process.end()
-
-    def _started(self) -> RequestProcess:
-        places = [*self._readable, *(_NETWORK_FILES if self._network else ())]
-        return RequestProcess(
-            GUEST,
-            _WORKER,
-            {
-                "adapter": self._adapter,
-                "packages": {name: str(folder) for name, folder in self._packages.items()},
-                "tuples": self._tuples,
-            },
-            layers=self._layers,
-            limits=self._limits,
-            readable=places,
-            cwd=self._cwd,
-            serve=lambda _: {"refused": "files"},
-            network=self._network,
-            variables={**self._variables, **({} if self._network else dict.fromkeys(_OFFLINE, "1"))},
-        )
+        self._act.close()
 
     def described(self, fault: Mapping[str, Any]) -> GuestFault:
         """Return the error for a fault that an action of the adapter told, and did not raise."""
-        return self._fault(RequestFailed(fault))
+        return self._error(self._act.result({"fault": fault}))
 
-    def _fault(self, exc: RequestFailed) -> GuestFault:
-        where = f"{exc.file}:{exc.line}" if exc.file else self.label
-        if exc.kind == "MissingPackage":
-            package = exc.message
+    def _error(self, result: TooSlow | Refused) -> GuestFault:
+        where = f"{result.file}:{result.line}" if result.file else self.label
+        if isinstance(result, TooSlow):
+            return GuestFault(result.why, kind=result.kind, where=where)
+        if package := result.missing:
             what = f"{self.label} needs the package {package!r}, which is not installed"
             named = _PACKAGE_NAME.fullmatch(package) is not None  # else it is no name to paste into a command
             hint = f"pip install {PIP_NAMES.get(package, package)}" if named else ""
-            return GuestFault(what, kind=exc.kind, where=where, hint=hint)
-        if exc.kind == "NotConfined":
-            what = f"this system cannot confine a process (it lacks {exc.message}), so no code of {self.label} is run"
-            return GuestFault(what, kind=exc.kind, hint="Use Linux with seccomp, and Landlock or mount namespaces.")
-        if exc.kind == "MemoryError":
-            what = f"it wants more memory than the {self._limits.memory_mb} MB that it may have"
-            return GuestFault(what, kind=exc.kind, where=where)
-        return GuestFault(f"{exc.kind}: {exc.message}".rstrip(": "), kind=exc.kind, where=where, hint=self._hint(exc))
+            return GuestFault(what, kind="MissingPackage", where=where, hint=hint)
+        what = f"{result.kind}: {result.message}".rstrip(": ")
+        return GuestFault(what, kind=result.kind, where=where, hint=self._hint(result))
 
-    def _hint(self, exc: RequestFailed) -> str:
-        if not exc.refused:
+    def _hint(self, refused: Refused) -> str:
+        if not refused.refused:
             return ""
         network = "" if self._network else ", and has no network (--allow-download gives it one)"
         places = ", ".join(dict.fromkeys(str(place) for place in self._readable if place.exists()))

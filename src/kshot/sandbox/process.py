@@ -16,7 +16,7 @@ from functools import cache, partial
 from importlib.machinery import SourceFileLoader
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from kshot.core.work_folders import WorkFolder, remove_leftovers
 from kshot.sandbox.profiles import LAYERS, ProcessLimits, Profile
@@ -35,6 +35,17 @@ _LANDLOCK_ABI = 7
 """The highest version of Landlock to use; tests lower it to act like older kernels."""
 _SHELL_SIGNAL = 128
 """Shells add this to the number of the signal that ended a process."""
+
+
+class ProcessOptions(TypedDict, total=False):
+    """Options of ``ConfinedProcess`` that say what a use of a profile may do and see."""
+
+    layers: Sequence[str]
+    limits: ProcessLimits | None
+    readable: Sequence[Path]
+    cwd: Path | None
+    network: bool
+    variables: Mapping[str, str] | None
 
 
 class ConfinedProcess:

@@ -1,7 +1,7 @@
 """What each use of confined processes may do: one ``Profile`` each.
 
-To add a use, write a profile here and a worker module with a ``main`` like those of ``_program_worker`` and
-``configs/_worker``.
+``FUNCTION`` serves all functions that are called confined (see ``sandbox.calls``). To add another use, write a profile
+here and a worker module with a ``main`` like those of ``_program_worker`` and ``configs/_worker``.
 """
 
 from __future__ import annotations
@@ -85,11 +85,19 @@ CONFIG = Profile(
 )
 """A config file, and the functions and classes that it defines."""
 
+FUNCTION = Profile(
+    name="a confined function",
+    folder_prefix="kshot-function-",
+    limits=ProcessLimits(file_mb=1),
+    packages=("kshot", "kshot.sandbox"),
+)
+"""A function of kshot whose calls may never end: a pattern of a stranger, a formula that a model wrote."""
+
 GUEST = Profile(
     name="a confined worker",
     folder_prefix="kshot-guest-",
     limits=ProcessLimits(file_mb=1024, memory_mb=8192, open_files=1024),
-    packages=("kshot", "kshot.sandbox", "kshot.configs", "kshot.lmeval"),
+    packages=("kshot", "kshot.sandbox"),
     variables={
         **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
         **dict.fromkeys(("TOKENIZERS_PARALLELISM", "HF_HUB_ENABLE_HF_TRANSFER", "WANDB_MODE"), "0"),

@@ -11,14 +11,17 @@ import queue
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from io import BufferedReader
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from kshot.sandbox.process import ConfinedProcess
-from kshot.sandbox.profiles import LAYERS, ProcessLimits, Profile
+from kshot.sandbox.process import ConfinedProcess, ProcessOptions
+from kshot.sandbox.profiles import Profile
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # of typing since Python 3.11; type checkers know it everywhere
 
 _MAX_ANSWER_BYTES = 64 << 20
 _MAX_PARTS = 6_000_000
@@ -28,30 +31,70 @@ _MAX_LINES = 8
 """One answer is waited for at a time: a process that writes more lines is not heard any further."""
 _MAX_WANTS = 20_000
 _MAX_NAME_LETTERS, _MAX_MESSAGE_LETTERS, _MAX_LINE_NUMBER = 1000, 2000, 10**8
+_SHOWN_LETTERS = 300
 UNREADABLE = "the confined process gave an answer that cannot be read"
 
 
-class NoAnswer(Exception):  # noqa: N818 - it names what is missing
-    """The process gave no answer that can be used; the message says why. It should be ended."""
+@dataclass(frozen=True, slots=True)
+class TooSlow:
+    """What stands for a result where there is none: the request ended the process, or must end it."""
+
+    why: str
+    kind: Literal["TooSlow", "MemoryError", "NoAnswer"] = "NoAnswer"
+    """Whether it took too much time, or memory, or gave no answer that can be used."""
+    limit: str = ""
+    """How much of the processor's time or of memory it may take, where it took more."""
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        """Show the limit, or why there is no answer."""
+        return f"it takes more than {self.limit}" if self.limit else self.why
 
 
-class TooSlow(NoAnswer):
-    """It took more time than it may."""
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What stands for a result where the code in the process raised an exception: its class and its message."""
 
+    kind: str
+    message: str
+    file: str = ""
+    line: int = 0
+    """Where it was raised."""
+    refused: bool = False
+    """Whether the system refused something, or had none of it: a file, a process, the network."""
+    missing: str = ""
+    """The package that is not installed, if that is what the exception says."""
 
-class RequestFailed(Exception):  # noqa: N818 - it names what happened
-    """The code in the process raised an exception while it served the request."""
-
-    def __init__(self, fault: Mapping[str, Any]) -> None:
-        """Take what the process tells of the exception: its class, its message, and where it was raised."""
+    @classmethod
+    def of(cls, fault: Mapping[str, Any]) -> Refused:
+        """Return what the process tells of an exception; nothing of it is trusted."""
         line = fault.get("line")
-        self.kind = _text(fault.get("kind"))[:_MAX_NAME_LETTERS] or "Exception"
-        self.message = _text(fault.get("message"))[:_MAX_MESSAGE_LETTERS]
-        self.file = _text(fault.get("file"))[:_MAX_NAME_LETTERS]
-        self.line = line if type(line) is int and 0 < line < _MAX_LINE_NUMBER else 0
-        self.refused = fault.get("refused") is True
-        """Whether the system refused something, or had none of it: a file, a process, the network."""
-        super().__init__(f"{self.kind}: {self.message}")
+        return cls(
+            kind=_text(fault.get("kind"))[:_MAX_NAME_LETTERS] or "Exception",
+            message=_text(fault.get("message"))[:_MAX_MESSAGE_LETTERS],
+            file=_text(fault.get("file"))[:_MAX_NAME_LETTERS],
+            line=line if type(line) is int and 0 < line < _MAX_LINE_NUMBER else 0,
+            refused=fault.get("refused") is True,
+            missing=_text(fault.get("missing"))[:_MAX_NAME_LETTERS],
+        )
+
+    @property
+    def shown(self) -> str:
+        """The message, shortened."""
+        return self.message[:_SHOWN_LETTERS]
+
+    def __str__(self) -> str:
+        """Show the class and the message."""
+        return f"{self.kind}: {self.shown}"
+
+
+class _NoAnswerError(Exception):
+    """There is no answer that can be used."""
+
+    def __init__(self, why: str, kind: Literal["TooSlow", "NoAnswer"] = "NoAnswer") -> None:
+        super().__init__(why)
+        self.why = TooSlow(why, kind)
 
 
 class RequestProcess:
@@ -67,28 +110,12 @@ class RequestProcess:
         worker: str,
         job: Mapping[str, Any],
         *,
-        layers: Sequence[str] = LAYERS,
-        limits: ProcessLimits | None = None,
-        readable: Sequence[Path] = (),
-        cwd: Path | None = None,
-        serve: Callable[[Any], Mapping[str, Any]],
-        network: bool = False,
-        variables: Mapping[str, str] | None = None,
+        serve: Callable[[Any], Mapping[str, Any]] = lambda _: {"refused": "files"},
+        **options: Unpack[ProcessOptions],
     ) -> None:
         """Start the process; ``serve`` gives it what it wants, the other arguments are those of ``ConfinedProcess``."""
         self._serve = serve
-        self._process = ConfinedProcess(
-            profile,
-            worker,
-            job,
-            layers=layers,
-            limits=limits,
-            readable=readable,
-            cwd=cwd,
-            takes_requests=True,
-            network=network,
-            variables=variables,
-        )
+        self._process = ConfinedProcess(profile, worker, job, takes_requests=True, **options)
         self._answers: queue.Queue[bytes | None] = queue.Queue(_MAX_LINES)
         self._number = 0
         self.answer_bytes = 0
@@ -101,7 +128,13 @@ class RequestProcess:
         return self._process.alive
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> Any:
-        """Return the result of a request, or raise ``RequestFailed`` or ``NoAnswer``."""
+        """Return the result of a request, or ``Refused``, or ``TooSlow``: then it should be ended."""
+        try:
+            return self._answer(request, seconds)
+        except _NoAnswerError as exc:
+            return exc.why
+
+    def _answer(self, request: Mapping[str, Any], seconds: float) -> Any:
         self._number += 1
         until = time.monotonic() + seconds
         message: Mapping[str, Any] = {**request, "id": self._number}
@@ -109,15 +142,15 @@ class RequestProcess:
             self._send(json.dumps(message).encode("ascii") + b"\n", until)
             answer = self._next_answer(until, seconds)
             if answer.get("id") != self._number:
-                raise NoAnswer(UNREADABLE)
+                raise _NoAnswerError(UNREADABLE)
             if isinstance(answer.get("fault"), dict):
-                raise RequestFailed(answer["fault"])
+                return Refused.of(answer["fault"])
             if "result" in answer:
                 return answer["result"]
             if "wants" not in answer:
-                raise NoAnswer(UNREADABLE)
+                raise _NoAnswerError(UNREADABLE)
             message = self._serve(answer["wants"])
-        raise NoAnswer(f"it asks for more than {_MAX_WANTS:,} files")
+        raise _NoAnswerError(f"it asks for more than {_MAX_WANTS:,} files")
 
     def _send(self, line: bytes, until: float) -> None:
         """Write a line; a process that does not read it may not hold the caller up."""
@@ -139,20 +172,21 @@ class RequestProcess:
         try:
             line = self._answers.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
-            raise TooSlow(f"it did not end within {seconds:g} s, the time that it may take") from None
+            why = f"it did not end within {seconds:g} s, the time that it may take"
+            raise _NoAnswerError(why, kind="TooSlow") from None
         if line is None:
-            raise NoAnswer(f"its process ended before it was done ({self._process.ending()})")
+            raise _NoAnswerError(f"its process ended before it was done ({self._process.ending()})")
         self.answer_bytes = len(line)
         if len(line) > _MAX_ANSWER_BYTES:
-            raise NoAnswer(f"it gives more than {_MAX_ANSWER_BYTES >> 20} MB of data")
+            raise _NoAnswerError(f"it gives more than {_MAX_ANSWER_BYTES >> 20} MB of data")
         if sum(map(line.count, (b"[", b"{", b","))) > _MAX_PARTS:
-            raise NoAnswer(f"it gives more than {_MAX_PARTS:,} values")
+            raise _NoAnswerError(f"it gives more than {_MAX_PARTS:,} values")
         try:
             answer = json.loads(line)
         except (ValueError, RecursionError):
-            raise NoAnswer(UNREADABLE) from None
+            raise _NoAnswerError(UNREADABLE) from None
         if not isinstance(answer, dict):
-            raise NoAnswer(UNREADABLE)
+            raise _NoAnswerError(UNREADABLE)
         return answer
 
     def end(self) -> None:

@@ -19,7 +19,7 @@ from kshot.core.visible import one_line
 from kshot.report.page.web_files import SCRIPTS, STYLES, web_file
 from kshot.viewer.catalog import UnknownRun
 from kshot.viewer.routes import JsonAnswer, Routes
-from kshot.viewer.security import HEADERS, Access, Asked, Refused, cookie_name, refusal, way_in
+from kshot.viewer.security import HEADERS, Access, Asked, RefusedRequest, cookie_name, refusal, way_in
 from kshot.viewer.web_page import web_page
 
 NOT_FOUND = 404
@@ -80,7 +80,7 @@ class _Guard:
             return
         asked = _asked(scope)
         way = refusal(asked) or way_in(asked, self._access, self._cookie)
-        if isinstance(way, Refused):
+        if isinstance(way, RefusedRequest):
             await _refused(asked, way)(scope, receive, _with(send, {}))
             return
         if way == "cookie":
@@ -103,7 +103,7 @@ def _asked(scope: Scope) -> Asked:
     return Asked(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
 
 
-def _refused(asked: Asked, why: Refused) -> Response:
+def _refused(asked: Asked, why: RefusedRequest) -> Response:
     if asked.path.startswith("/api/"):
         return JsonAnswer({"error": why.why}, why.status)
     return PlainTextResponse(f"kshot view: {why.why}\n", why.status)

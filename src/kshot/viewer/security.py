@@ -38,15 +38,15 @@ _MAX_TARGET = 32_768
 Way: TypeAlias = Literal["cookie", "link"]
 
 
-class Refused(NamedTuple):
+class RefusedRequest(NamedTuple):
     """Why a request is refused: the HTTP status, and what the page says."""
 
     status: int
     why: str
 
 
-_NO_LINK = Refused(403, "This page needs the link that kshot view printed in its terminal; it has a token.")
-_FOREIGN = Refused(403, "A page of another site asked for this; kshot view answers its own pages only.")
+_NO_LINK = RefusedRequest(403, "This page needs the link that kshot view printed in its terminal; it has a token.")
+_FOREIGN = RefusedRequest(403, "A page of another site asked for this; kshot view answers its own pages only.")
 
 
 @dataclass(slots=True)
@@ -87,20 +87,22 @@ class Asked(NamedTuple):
     headers: Mapping[str, str]
 
 
-def refusal(asked: Asked) -> Refused | None:
+def refusal(asked: Asked) -> RefusedRequest | None:
     """Return why this request is refused, with or without the token; None if it is not."""
     if len(asked.path) + len(asked.query) > _MAX_TARGET:
-        return Refused(414, "This address is too long.")
+        return RefusedRequest(414, "This address is too long.")
     host = asked.headers.get("host", "")
     if host_name(host) not in LOOPBACK:
-        return Refused(421, f"kshot view is at {LOOPBACK[0]}, and answers to no other name; this request has one.")
+        return RefusedRequest(
+            421, f"kshot view is at {LOOPBACK[0]}, and answers to no other name; this request has one."
+        )
     origin = asked.headers.get("origin")
     if origin is not None and origin != f"http://{host}":
         return _FOREIGN
     if asked.headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not _opens_page(asked):
         return _FOREIGN
     if asked.method not in _METHODS:
-        return Refused(405, "kshot view only shows: it takes GET and HEAD requests.")
+        return RefusedRequest(405, "kshot view only shows: it takes GET and HEAD requests.")
     return None
 
 
@@ -116,7 +118,7 @@ def host_name(host: str) -> str:
     return "" if found is None else found["six"] or found["name"]
 
 
-def way_in(asked: Asked, access: Access, cookie: str) -> Way | Refused:
+def way_in(asked: Asked, access: Access, cookie: str) -> Way | RefusedRequest:
     """Return by what a request is admitted: the cookie of this viewer, or the token in the link to its page."""
     if _same(_cookies(asked.headers.get("cookie", "")).get(cookie, ""), access.token):
         return "cookie" if "token" not in parse_qs(asked.query) or asked.path != "/" else "link"

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kshot.configs.calls_process import CALLS_PROCESS, INSTALL, Scene, has_functions, is_known
+from kshot.configs.calls_process import INSTALL, Scene, has_functions, is_known, same_calls
 from kshot.configs.evaluators.bfcl_calls import NoCallsError, calls_of
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -32,7 +32,7 @@ def right_turns(row: Row, answer: Any, truth: Any) -> bool:
         return False
     if all(_same_calls(steps, calls) for steps, calls in zip(turns, truth, strict=True)):
         return True
-    return CALLS_PROCESS.same(scene_of(row), turns, truth)
+    return same_calls(scene_of(row), turns, truth)
 
 
 def needs_functions(rows: Iterable[Row]) -> None:

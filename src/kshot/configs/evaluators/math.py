@@ -18,11 +18,16 @@ from kshot.cleanups.math_text import (
 )
 from kshot.configs.evaluators.basic import SameText
 from kshot.configs.evaluators.factories import Factory, version_of
-from kshot.configs.math_process import MATH_PROCESS
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.extras import require
+from kshot.core.records import AskFailed, Failed
 from kshot.metrics import Metric
+from kshot.sandbox.calls import ConfinedFunction
+from kshot.sandbox.request_process import Refused, TooSlow
+
+SAME_VALUE = ConfinedFunction("kshot.configs._math_worker:same", seconds=10, work="compares formulas")
+"""Whether the boxed formula of a reply has the value of a reference: formulas that a model wrote may take forever."""
 
 
 class SameMath(SameText):
@@ -102,9 +107,14 @@ class VerifiedMath(SameText):
         require("MATHVerifyEvaluator", "math-verify")
 
     def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare values, in a process that can be killed."""
+        """Compare values, in a process that can be killed. A reply for which that fails is a failed sample."""
         latex = f"${reference}$"
-        return MATH_PROCESS.same(str(prediction), (str(reference), latex) if self.bare_first else (latex,))
+        references = [str(reference), latex] if self.bare_first else [latex]
+        result = SAME_VALUE(str(prediction), references)
+        if not isinstance(result, (TooSlow, Refused)):
+            return bool(result)
+        message = f"the formula {str(prediction)[-80:]!r} cannot be compared with {references[0]!r:.80}: {result}"
+        raise AskFailed(Failed("formula", message))
 
 
 _OF_AIS_BENCH = {
