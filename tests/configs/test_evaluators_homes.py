@@ -10,7 +10,7 @@ from kshot.configs.evaluators.summaries import ResampledRouge
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed
-from kshot.sandbox.request_process import Refused, TooSlow
+from kshot.sandbox.calls import Refused, TooSlow
 from tests.configs.scored import figures
 
 

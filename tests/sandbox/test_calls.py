@@ -10,8 +10,7 @@ from kshot.configs.cleanup_process import CLEANED, OF_PACKAGES, cleaned_apart
 from kshot.configs.evaluators.math import SAME_VALUE, VerifiedMath
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed
-from kshot.sandbox.calls import ConfinedFunction
-from kshot.sandbox.request_process import Refused, TooSlow
+from kshot.sandbox.calls import ConfinedFunction, Refused, TooSlow
 
 PATTERN = "(x+x+)+y"
 """It takes longer than the age of the universe on a text of many x."""

@@ -15,9 +15,9 @@ from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.configs import load
 from kshot.configs.project import Project
 from kshot.sandbox import program
+from kshot.sandbox.calls import RequestProcess
 from kshot.sandbox.process import ConfinedProcess
 from kshot.sandbox.profiles import CONFIG, PROGRAM
-from kshot.sandbox.request_process import RequestProcess
 
 ROOT = Path(kshot.__file__).parent
 WORKER = "kshot.configs._worker"

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.sandbox.calls import ConfinedFunction
-from kshot.sandbox.request_process import Refused, TooSlow
+from kshot.sandbox.calls import ConfinedFunction, Refused, TooSlow
 
 CLASSES: Mapping[str, str] = {
     "GorillaFileSystem": "gorilla_file_system",

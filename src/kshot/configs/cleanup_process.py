@@ -8,8 +8,7 @@ from typing import Any
 
 from kshot.cleanups.config_names import FIRST_NAMES, SLOW_IMPORTS, cleanup_function
 from kshot.core.errors import DataError
-from kshot.sandbox.calls import ConfinedFunction
-from kshot.sandbox.request_process import Refused, TooSlow
+from kshot.sandbox.calls import ConfinedFunction, Refused, TooSlow
 
 _cleaned = partial(ConfinedFunction, "kshot.cleanups.config_names:cleaned", seconds=2)
 

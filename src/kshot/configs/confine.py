@@ -11,10 +11,9 @@ from kshot.configs._codec import Codec
 from kshot.configs.cleanup_process import TookTooLong
 from kshot.configs.project import Project
 from kshot.core.errors import DataError
-from kshot.sandbox.calls import KeptProcess
+from kshot.sandbox.calls import UNREADABLE, KeptProcess, Refused, RequestProcess, TooSlow
 from kshot.sandbox.process import ProcessOptions
 from kshot.sandbox.profiles import CONFIG, LAYERS
-from kshot.sandbox.request_process import UNREADABLE, Refused, RequestProcess, TooSlow
 
 LOAD_SECONDS = 20.0
 CALL_SECONDS = 10.0

@@ -16,8 +16,8 @@ from kshot.configs.home_folders import code_digest, data_folders, has_code, plac
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, ambiguous_name, short
 from kshot.core.errors import DataError
 from kshot.core.records import Row
+from kshot.sandbox.calls import UNREADABLE
 from kshot.sandbox.guest import Guest, GuestFault, opaque_class
-from kshot.sandbox.request_process import UNREADABLE
 
 Part: TypeAlias = Literal["loader", "clean-up", "evaluator", "retriever", "template", "judge"]
 """What a config names. ``judge``: the function that makes figures of a judge's replies."""

@@ -17,8 +17,8 @@ from kshot.configs.names import ConfigCallable, ImportedName, Opaque, names_fram
 from kshot.configs.not_run import tasks_named
 from kshot.configs.project import Project
 from kshot.core.errors import DataError
+from kshot.sandbox.calls import UNREADABLE
 from kshot.sandbox.profiles import LAYERS
-from kshot.sandbox.request_process import UNREADABLE
 
 _RUNNING = ("infer", "eval", "judge_infer")
 """The sections of a whole evaluation file for partitioners, runners and their tasks."""

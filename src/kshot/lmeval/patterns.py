@@ -7,8 +7,7 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.records import Failed
-from kshot.sandbox.calls import ConfinedFunction
-from kshot.sandbox.request_process import Refused, TooSlow
+from kshot.sandbox.calls import ConfinedFunction, Refused, TooSlow
 
 MAX_SLOW = 20
 """After so many responses on which patterns do not finish, the task is refused."""

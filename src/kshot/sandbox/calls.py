@@ -1,19 +1,27 @@
 """Functions that are called in a confined process, because a call may never end or is not trusted.
 
 The process starts when it is first needed, stays for many calls, and starts anew after a call that it did not survive.
+Requests and answers are lines of JSON. While the process works on a request it may ask for something itself, which a
+function of the caller gives or refuses.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import queue
+import select
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, Literal
 
 from kshot.core.errors import DataError
-from kshot.sandbox.process import ProcessOptions
+from kshot.sandbox.process import ConfinedProcess, ProcessOptions
 from kshot.sandbox.profiles import FUNCTION, Profile
-from kshot.sandbox.request_process import UNREADABLE, Refused, RequestProcess, TooSlow
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # of typing since Python 3.11; type checkers know it everywhere
@@ -23,6 +31,205 @@ WALL_SECONDS = 60.0
 _WORKER = "kshot.sandbox._function_worker"
 _BATCH = 200
 _START_HINT = "Free memory or processes of this machine, and run the command again: what is done is kept."
+_MAX_ANSWER_BYTES = 64 << 20
+_MAX_PARTS = 6_000_000
+"""How many lists, objects and elements an answer may have: each takes far more memory than its bytes in JSON."""
+_CHUNK_BYTES = 1 << 16
+_MAX_LINES = 8
+"""One answer is waited for at a time: a process that writes more lines is not heard any further."""
+_MAX_WANTS = 20_000
+_MAX_NAME_LETTERS, _MAX_MESSAGE_LETTERS, _MAX_LINE_NUMBER = 1000, 2000, 10**8
+_SHOWN_LETTERS = 300
+UNREADABLE = "the confined process gave an answer that cannot be read"
+
+
+# ---- results ----
+
+
+@dataclass(frozen=True, slots=True)
+class TooSlow:
+    """What stands for a result where there is none: the request ended the process, or must end it."""
+
+    why: str
+    kind: Literal["TooSlow", "MemoryError", "NoAnswer"] = "NoAnswer"
+    """Whether it took too much time, or memory, or gave no answer that can be used."""
+    limit: str = ""
+    """How much of the processor's time or of memory it may take, where it took more."""
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        """Show the limit, or why there is no answer."""
+        return f"it takes more than {self.limit}" if self.limit else self.why
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What stands for a result where the code in the process raised an exception: its class and its message."""
+
+    kind: str
+    message: str
+    file: str = ""
+    line: int = 0
+    """Where it was raised."""
+    refused: bool = False
+    """Whether the system refused something, or had none of it: a file, a process, the network."""
+    missing: str = ""
+    """The package that is not installed, if that is what the exception says."""
+
+    @classmethod
+    def of(cls, fault: Mapping[str, Any]) -> Refused:
+        """Return what the process tells of an exception; nothing of it is trusted."""
+        line = fault.get("line")
+        return cls(
+            kind=_text(fault.get("kind"))[:_MAX_NAME_LETTERS] or "Exception",
+            message=_text(fault.get("message"))[:_MAX_MESSAGE_LETTERS],
+            file=_text(fault.get("file"))[:_MAX_NAME_LETTERS],
+            line=line if type(line) is int and 0 < line < _MAX_LINE_NUMBER else 0,
+            refused=fault.get("refused") is True,
+            missing=_text(fault.get("missing"))[:_MAX_NAME_LETTERS],
+        )
+
+    @property
+    def shown(self) -> str:
+        """The message, shortened."""
+        return self.message[:_SHOWN_LETTERS]
+
+    def __str__(self) -> str:
+        """Show the class and the message."""
+        return f"{self.kind}: {self.shown}"
+
+
+class _NoAnswerError(Exception):
+    """There is no answer that can be used."""
+
+    def __init__(self, why: str, kind: Literal["TooSlow", "NoAnswer"] = "NoAnswer") -> None:
+        super().__init__(why)
+        self.why = TooSlow(why, kind)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+# ---- one process ----
+
+
+class RequestProcess:
+    """A confined process that answers requests until it is ended.
+
+    Each request has a number. Its answer repeats the number and has ``result``, or ``fault`` where an exception was
+    raised, or ``wants``: it is then given what ``serve`` returns, and goes on. Nothing that it says is trusted.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        worker: str,
+        job: Mapping[str, Any],
+        *,
+        serve: Callable[[Any], Mapping[str, Any]] = lambda _: {"refused": "files"},
+        **options: Unpack[ProcessOptions],
+    ) -> None:
+        """Start the process; ``serve`` gives it what it wants, the other arguments are those of ``ConfinedProcess``."""
+        self._serve = serve
+        self._process = ConfinedProcess(profile, worker, job, takes_requests=True, **options)
+        self._answers: queue.Queue[bytes | None] = queue.Queue(_MAX_LINES)
+        self._number = 0
+        self.answer_bytes = 0
+        """The size of the last answer."""
+        threading.Thread(target=_listen, args=(self._process.stdout, self._answers), daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.alive
+
+    def ask(self, request: Mapping[str, Any], seconds: float) -> Any:
+        """Return the result of a request, or ``Refused``, or ``TooSlow``: then it should be ended."""
+        try:
+            return self._answer(request, seconds)
+        except _NoAnswerError as exc:
+            return exc.why
+
+    def _answer(self, request: Mapping[str, Any], seconds: float) -> Any:
+        self._number += 1
+        until = time.monotonic() + seconds
+        message: Mapping[str, Any] = {**request, "id": self._number}
+        for _ in range(_MAX_WANTS):
+            self._send(json.dumps(message).encode("ascii") + b"\n", until)
+            answer = self._next_answer(until, seconds)
+            if answer.get("id") != self._number:
+                raise _NoAnswerError(UNREADABLE)
+            if isinstance(answer.get("fault"), dict):
+                return Refused.of(answer["fault"])
+            if "result" in answer:
+                return answer["result"]
+            if "wants" not in answer:
+                raise _NoAnswerError(UNREADABLE)
+            message = self._serve(answer["wants"])
+        raise _NoAnswerError(f"it asks for more than {_MAX_WANTS:,} files")
+
+    def _send(self, line: bytes, until: float) -> None:
+        """Write a line; a process that does not read it may not hold the caller up."""
+        pipe = self._process.stdin
+        if pipe is None or not hasattr(select, "poll"):  # Windows
+            self._process.send(line)
+            return
+        with suppress(OSError, ValueError):  # it has ended, which its output shows
+            os.set_blocking(pipe.fileno(), False)
+            ready = select.poll()
+            ready.register(pipe.fileno(), select.POLLOUT)
+            rest = memoryview(line)
+            while rest and (left := until - time.monotonic()) > 0:
+                if ready.poll(left * 1000):
+                    with suppress(BlockingIOError):
+                        rest = rest[os.write(pipe.fileno(), rest[:_CHUNK_BYTES]) :]
+
+    def _next_answer(self, until: float, seconds: float) -> dict[str, Any]:
+        try:
+            line = self._answers.get(timeout=max(0.0, until - time.monotonic()))
+        except queue.Empty:
+            why = f"it did not end within {seconds:g} s, the time that it may take"
+            raise _NoAnswerError(why, kind="TooSlow") from None
+        if line is None:
+            raise _NoAnswerError(f"its process ended before it was done ({self._process.ending()})")
+        self.answer_bytes = len(line)
+        if len(line) > _MAX_ANSWER_BYTES:
+            raise _NoAnswerError(f"it gives more than {_MAX_ANSWER_BYTES >> 20} MB of data")
+        if sum(map(line.count, (b"[", b"{", b","))) > _MAX_PARTS:
+            raise _NoAnswerError(f"it gives more than {_MAX_PARTS:,} values")
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            raise _NoAnswerError(UNREADABLE) from None
+        if not isinstance(answer, dict):
+            raise _NoAnswerError(UNREADABLE)
+        return answer
+
+    def end(self) -> None:
+        """Kill the process and remove its folder."""
+        self._process.end()
+
+
+def _listen(pipe: BufferedReader, answers: queue.Queue[bytes | None]) -> None:
+    """Pass whole lines on, not too many and none too long, so that no memory fills; None follows the last."""
+    buffer = bytearray()
+    with pipe, suppress(queue.Full):
+        while chunk := pipe.read1(_CHUNK_BYTES):
+            searched = len(buffer)  # a long line is not searched again with every chunk
+            buffer += chunk
+            while (end := buffer.find(b"\n", searched)) >= 0:
+                answers.put_nowait(bytes(buffer[:end]))
+                del buffer[: end + 1]
+                searched = 0
+            if len(buffer) > _MAX_ANSWER_BYTES:
+                answers.put_nowait(bytes(buffer))
+                break
+        answers.put_nowait(None)
+
+
+# ---- a process that is kept ----
 
 
 class KeptProcess:

@@ -14,9 +14,8 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.sandbox._guest_values import plain, restored
-from kshot.sandbox.calls import ConfinedFunction, NotConfinedError
+from kshot.sandbox.calls import UNREADABLE, ConfinedFunction, NotConfinedError, Refused, TooSlow
 from kshot.sandbox.profiles import GUEST, LAYERS
-from kshot.sandbox.request_process import UNREADABLE, Refused, TooSlow
 
 CALL_SECONDS = 600.0
 """How long one request may take: a batch, or the loading of rows."""
@@ -80,7 +79,6 @@ class Guest:
         call_seconds: float = CALL_SECONDS,
         memory_mb: int = MEMORY_MB,
         layers: Sequence[str] = LAYERS,
-        variables: Mapping[str, str] | None = None,
         tuples: bool = False,
     ) -> None:
         """``label`` names the project in messages. ``packages``: its packages and their folders.
@@ -104,7 +102,7 @@ class Guest:
             readable=self._visible(),
             cwd=cwd or Path.cwd(),
             network=network,
-            variables={**(variables or {}), **({} if network else dict.fromkeys(_OFFLINE, "1"))},
+            variables={} if network else dict.fromkeys(_OFFLINE, "1"),
         )
 
     def _visible(self) -> list[Path]:

@@ -23,8 +23,7 @@ from kshot.core.errors import DataError
 from kshot.core.extras import require
 from kshot.core.records import AskFailed, Failed
 from kshot.metrics import Metric
-from kshot.sandbox.calls import ConfinedFunction
-from kshot.sandbox.request_process import Refused, TooSlow
+from kshot.sandbox.calls import ConfinedFunction, Refused, TooSlow
 
 SAME_VALUE = ConfinedFunction("kshot.configs._math_worker:same", seconds=10, work="compares formulas")
 """Whether the boxed formula of a reply has the value of a reference: formulas that a model wrote may take forever."""
