@@ -25,7 +25,6 @@ from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.watcher import Watcher
 from kshot.index.store import Store
 from kshot.metrics.settings import JUDGE_OPTIONS
-from kshot.option_types import EvaluateOptions
 from kshot.planning import Plan, listed, options_for, planned
 from kshot.result import Result
 from kshot.runs.code import ImportedCode
@@ -41,6 +40,8 @@ from kshot.tables.files import files_read_once
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # of typing since Python 3.11; type checkers know it everywhere
+
+    from kshot.option_types import EvaluateOptions  # a stub: there is no such module at run time
 
 
 def evaluate(
@@ -241,10 +242,9 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
 def _show_options(function: Any) -> None:
     """Write the options of a function out in its signature."""
     shown = inspect.signature(function)
-    types, declared = EvaluateOptions.__annotations__, Settings.declared()
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=types[name])
-        for name, each in declared.items()
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.annotation)
+        for name, each in Settings.declared().items()
     ]
     own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
     function.__signature__ = shown.replace(parameters=[*own, *options])

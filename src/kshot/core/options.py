@@ -66,6 +66,19 @@ class OptionField:
         """Whether the value is a tuple."""
         return self.repeat or self.listed
 
+    @property
+    def annotation(self) -> str:
+        """The type of what the Python functions take for it."""
+        kind = self.kind.__name__
+        if self.kind is str and any(word in (self.metavar or "") for word in ("FILE", "PATH", "DIR")):
+            return "str | PathLike[str] | " + ("Sequence[str | PathLike[str]] | None" if self.several else "None")
+        choices = ", ".join(f'"{choice}"' for choice in self.choices)
+        one = f"Literal[{choices}]" if choices else f"{kind} | int" if self.numbers else kind
+        if self.sweeps:
+            many = f"list[{kind}] | tuple[{kind}, ...]" if kind == "str" else f"Sequence[{kind}]"
+            return f"{one} | {many} | None"
+        return f"{one} | list[{one}] | tuple[{one}, ...] | None" if self.several else f"{one} | None"
+
     def check(self, name: str, value: Any) -> None:
         """Refuse a value that cannot mean anything, naming the option."""
         for each in value if self.several and value is not None else (value,):
