@@ -105,16 +105,25 @@ def _too_few_programs(n: int, k: int) -> DataError:
 
 
 def check_tests(task: Task[Any]) -> None:
-    """Refuse pass@k if its tests are the targets and no sample has any: it would run plain answers as programs."""
-    names = [name for metric in task.metrics if _runs_targets(metric) for name in metric.names]
-    if not names or iter(task.samples) is task.samples:  # else they can be read once only
+    """Refuse pass@k if no sample of a task has tests; samples that can be read once only are not looked at."""
+    if iter(task.samples) is not task.samples:
+        check_targets(task.metrics, (sample.target for sample in task.samples), f"dataset {task.name}")
+
+
+def check_targets(metrics: Iterable[Scorer], targets: Iterable[Target | None], where: str) -> None:
+    """Refuse pass@k if its tests are the targets and none of these is one: it would run plain answers as programs."""
+    names = [name for metric in metrics if _runs_targets(metric) for name in metric.names]
+    if not names:
         return
-    if any(_has_tests(sample.target) for sample in task.samples):
-        return
-    first = next((reference(sample.target) for sample in task.samples if sample.target is not None), None)
+    first = None
+    for target in targets:
+        if _has_tests(target):
+            return
+        first = first or target
+    shown = first and reference(first)
     raise UsageError(
-        f"{names[0]} runs replies as programs and needs tests as targets; the first target is {first!r:.60}",
-        where=f"dataset {task.name}",
+        f"{names[0]} runs replies as programs and needs tests as targets; the first target is {shown!r:.60}",
+        where=where,
         hint="For plain answers take a metric such as em; its mean over k replies is avg@k, with n=k in a config.",
     )
 

@@ -152,5 +152,7 @@ def test_check_lists_every_faulty_row(tmp_path, monkeypatch, capsys):
     assert (done.code, json.loads(done.out)["missing"]) == (0, [])
     done = kshot(capsys, "check", "r.csv", "--question", "Q", "--target", "A", "--metric", "em")
     assert (done.code, "2 rows" in done.out, "EM" in done.out) == (0, True, True)
+    done = kshot(capsys, "check", "r.csv", "--question", "Q", "--target", "A", "--metric", "em,passatk")
+    assert (done.code, "r: evaluation: pass@1 runs replies as programs and needs tests" in done.out) == (1, True)
     done = kshot(capsys, "check", "none.csv", *FLAG_WORDS)
     assert (done.code, "none.csv: there is no such file" in done.err) == (1, True)

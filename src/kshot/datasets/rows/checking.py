@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kshot.cleanups.letters import letter
 from kshot.core.entry_checks import EntryCheck, Lack
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, UsageError
 from kshot.core.protocols import Scorer
+from kshot.core.records import Answers
 from kshot.datasets.checks import checked_metrics, requested_metrics
 from kshot.datasets.multiple_choice import choice_metrics
 from kshot.datasets.rows.classes import RowsDataset, RowsWithOptions
 from kshot.datasets.rows.loading import RowTables
 from kshot.datasets.rows.reading import RowReading
+from kshot.metrics.passatk import check_targets
 
 
 def check_table(dataset: RowsDataset) -> EntryCheck:
@@ -24,14 +26,26 @@ def check_table(dataset: RowsDataset) -> EntryCheck:
     split, _ = tables.chosen_splits(args.evaluation_set, args.example_set)
     rows = tables.load(split)
     reading = dataset.examined(rows, tables.place)
+    metrics = row_metrics(dataset)
     return EntryCheck(
         dataset.display_name,
         "messages" if dataset.model_type == "chat" else "text",
         _described(rows, reading),
-        ", ".join(name for metric in row_metrics(dataset) for name in metric.names),
-        missing=tuple(Lack("row", str(fault), (str(fault),)) for fault in reading.faults),
+        ", ".join(name for metric in metrics for name in metric.names),
+        missing=tuple(_lacks(metrics, reading, rows)),
         notes=reading.notes,
     )
+
+
+def _lacks(metrics: Sequence[Scorer], reading: RowReading, rows: Sequence[Mapping[str, Any]]) -> Iterator[Lack]:
+    yield from (Lack("row", str(fault), (str(fault),)) for fault in reading.faults)
+    if reading.faults:
+        return
+    targets = (reading.fields(row).get("target", ()) for row in rows)
+    try:
+        check_targets(metrics, (Answers((each,) if isinstance(each, str) else tuple(each)) for each in targets), "")
+    except UsageError as exc:
+        yield Lack("evaluation", str(exc), (str(exc),))
 
 
 def row_metrics(dataset: RowsDataset) -> list[Scorer]:
