@@ -7,11 +7,12 @@ import pytest
 import kshot
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities
-from kshot.core.records import Generate, Generated
+from kshot.core.records import Failed, Generate, Generated
 from kshot.lookup.configurations import LookupSamples
 from kshot.lookup.generate import LOOKUP_TASKS, answers, generate
 from kshot.lookup.settings import LookupSettings
 from kshot.lookup.source import LookupSource
+from tests.commands import kshot as command
 
 
 class Right:
@@ -71,7 +72,28 @@ def test_gaps_compare_tasks_on_the_same_records():
     (gap,) = [row for row in result.results if row["metric"] == "gap: right - left"]
     assert (gap["lookup"], gap["n"], gap["value"]) == ("UR-UL", 20, 100.0 - accuracy["UL"])
     assert (gap["kind"], gap["length"], gap["variant"]) == ("lookup", 8, "sep|small|bare")
-    assert gap["higher_is_better"] is True
+    assert (gap["higher_is_better"], gap["failed"]) == (True, 0)
+
+
+class Losing(Right):
+    """Loses the answers to some of the requests, by their number."""
+
+    def __init__(self, *lost):
+        super().__init__("UR")
+        self.lost = lost
+
+    def serve(self, queue):
+        for at, (request, answer) in enumerate(super().serve(queue)):
+            yield request, Failed("timeout", "no answer") if at in self.lost else answer
+
+
+def test_a_gap_counts_the_records_that_failed_in_either_task(tmp_path, capsys):
+    options = {"length": [8], "samples": 20, "variant": ["sep|small|bare"], "out": tmp_path / "run", "fsync": "never"}
+    result = kshot.evaluate(Losing(0, 1, 22), "lookup:UR,UL", **options)
+    (gap,) = [row for row in result.results if row["metric"] == "gap: right - left"]
+    assert (gap["n"], gap["failed"]) == (17, 3)
+    shown = command(capsys, "show", str(tmp_path / "run")).out
+    assert f"UR is {gap['value']:.0f}† points ahead of UL" in " ".join(shown.split())
 
 
 def test_recorded_completions_are_read_by_the_rules_of_their_kind(tmp_path):

@@ -90,6 +90,13 @@ def test_files_mark_figures(runs, monkeypatch, capsys):
     kshot.export("failed", to="hf", dataset_id="a/b", out="hub")
     (entry,) = (runs / "hub").rglob("*.yaml")
     assert "without towns:easy, of which more than half of the samples failed" in entry.read_text()
+    kshot.export("failed", to="lmeval", out="lmeval")
+    (path,) = (runs / "lmeval").rglob("results_*.json")
+    results = json.loads(path.read_text())
+    named = [found["alias"] for found in results["results"].values()]
+    assert named == ["towns:easy†", "towns:mid†", "towns:hard", "towns[Macro Average]‡"]
+    assert any("without towns:easy, of which more than half" in note for note in results["notes"])
+    assert results["group_subtasks"] == {"towns[Macro Average]": ["towns:mid", "towns:hard", "towns:easy"]}
     kshot.export("failed", to="csv", out="figures.csv")
     rows = list(csv.DictReader((runs / "figures.csv").open()))
     assert [row["left_out"] for row in rows if row["average"]] == ['["towns:easy"]']

@@ -186,6 +186,12 @@ def test_noise_is_no_finding(rows):
     assert list(findings(rows)) == []
 
 
+def test_findings_mark_figures_of_which_many_samples_failed():
+    fell, _, ahead = findings([{**each, "failed": 3} for each in ROWS])
+    assert "falls from 100† at length 10 to 30† at 120" in fell
+    assert "UR is 68† points ahead of UL" in ahead
+
+
 def test_a_gap_may_go_the_other_way():
     (line,) = findings([gap(-68.0, (-82.0, -54.0), p=0.012)])
     assert line.startswith("On the same records UL is 68 points ahead of UR (95 %: 54–82, p 0.012) at length 120")

@@ -94,6 +94,7 @@ class LookupSource(Source[LookupSettings]):
                 grid.setdefault((found.length, str(found.variant)), {})[found.task] = result
         for (length, form), by_task in grid.items():
             for gap in gaps({task: _correct(result) for task, result in by_task.items()}):
+                pair = by_task[gap.better], by_task[gap.worse]
                 yield {
                     "task": f"lookup:{gap.better}-{gap.worse}:{length}:{form}",
                     "model": results[0].model,
@@ -108,7 +109,7 @@ class LookupSource(Source[LookupSettings]):
                     "higher_is_better": True,
                     "value": gap.difference,
                     "n": gap.records,
-                    "failed": 0,
+                    "failed": max(len(each.positions) + each.failed for each in pair) - gap.records,
                     "ci95": None if gap.interval is None else list(gap.interval),
                     "p": gap.p,
                 }

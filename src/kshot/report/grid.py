@@ -58,7 +58,11 @@ def _cell(row: ResultRow | None) -> Text:
     share = row["value"] / 100
     red, green, blue = (round(low + (high - low) * share) for low, high in zip(_LOW_COLOUR, _HIGH_COLOUR, strict=True))
     shade = Style(color="white", bgcolor=f"rgb({red},{green},{blue})")
-    return Text(f" {row['value']:.0f}{failure_mark(row)} ", style=shade, justify="center")
+    return Text(f" {_marked(row)} ", style=shade, justify="center")
+
+
+def _marked(row: ResultRow) -> str:
+    return f"{row['value']:.0f}{failure_mark(row)}"
 
 
 def findings(rows: Sequence[ResultRow]) -> Iterator[str]:
@@ -94,8 +98,8 @@ def _largest_fall(rows: Sequence[ResultRow]) -> tuple[ResultRow, ResultRow] | No
 
 def _fall_sentence(rows: Sequence[ResultRow], before: ResultRow, after: ResultRow) -> str:
     return (
-        f"{after['lookup']} ({after['variant']}) falls from {before['value']:.0f} at length {before['length']} "
-        f"to {after['value']:.0f} at {after['length']}{_main_error(rows, after)}; chance is {after['chance']:.0f}."
+        f"{after['lookup']} ({after['variant']}) falls from {_marked(before)} at length {before['length']} "
+        f"to {_marked(after)} at {after['length']}{_main_error(rows, after)}; chance is {after['chance']:.0f}."
     )
 
 
@@ -105,8 +109,9 @@ def _gap_sentence(rows: Sequence[ResultRow]) -> Iterator[str]:
         top = max(gaps, key=lambda row: abs(row["value"]))
         behind = top["worse"] if top["ahead"] == top["better"] else top["better"]
         low, high = sorted(abs(end) for end in top["ci95"])
+        points = f"{abs(top['value']):.0f}{failure_mark(top)} points"
         yield (
-            f"On the same records {top['ahead']} is {abs(top['value']):.0f} points ahead of {behind} "
+            f"On the same records {top['ahead']} is {points} ahead of {behind} "
             f"(95 %: {low:.0f}–{high:.0f}, {shown_p(top)}) at length {top['length']} ({top['variant']})"
             f"{corrected_for(top['family'])}."
         )

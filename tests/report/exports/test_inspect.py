@@ -15,6 +15,7 @@ from kshot.runs.record import read_record
 from kshot.runs.spec_file import read_spec
 from tests.commands import kshot
 from tests.datasets.fakes import generation
+from tests.failing_runs import evaluated
 from tests.finished_runs import Item, Points, Right, finished, task
 
 pytestmark = pytest.mark.needs("inspect-ai")
@@ -364,3 +365,10 @@ def test_tokens_have_their_place_in_inspects_output(tmp_path):
     given = sample.output.choices[0].logprobs.content
     assert [(each.token, each.logprob) for each in given] == list(tokens)
     assert "token_logprobs" not in sample.metadata
+
+
+def test_the_log_of_a_part_names_the_average_that_leaves_it_out(tmp_path):
+    evaluated({"easy": 16}, out=tmp_path / "run", fsync="never")
+    for log in all_logs_of(tmp_path / "run", tmp_path / "logs"):
+        (total,) = log.eval.metadata["totals"]
+        assert (total["task"], total["left_out"]) == ("towns[Macro Average]", ["towns:easy"])

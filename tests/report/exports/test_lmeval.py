@@ -141,6 +141,21 @@ def test_a_group_has_the_tasks_of_all_its_metrics(tmp_path):
     assert found["group_subtasks"] == {"all": ["quiz", "essay"]}
 
 
+def test_an_average_has_the_scale_of_its_parts(tmp_path):
+    average = {"task": "quiz[Macro Average]", "dataset": "quiz", "average": "macro", "value": 75.0}
+    rows = {
+        "whole": [figure("EM", **average, tasks=["quiz:a", "quiz:b"])],
+        "of a category": [figure("EM", **average)],
+        "without a part": [figure("EM", **average, tasks=["quiz:b"], left_out=["quiz:a"])],
+    }
+    samples = [sample(0, {"EM": 100.0}, "x", task=f"quiz:{name}") for name in "ab"]
+    for name, averages in rows.items():
+        del averages[0]["bounds"]  # as in summary.json
+        figures = [figure("EM", 100.0, task=f"quiz:{part}", dataset="quiz", subset=part, n=1) for part in "ab"]
+        found, _, _ = written(tmp_path / name, figures + averages, samples)
+        assert found["groups"]["quiz[Macro Average]"]["EM,none"] == 0.75
+
+
 def test_a_document_by_itself_and_a_chat(tmp_path):
     turns = [{"role": "user", "content": "é?"}]
     rows = [

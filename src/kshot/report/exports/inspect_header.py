@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from kshot import __version__
+from kshot.core.failed_parts import all_parts
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.spent import PROBE, UNUSED
@@ -148,9 +149,9 @@ def _is_category(row: ResultRow, task: str, model: str) -> bool:
 
 
 def _totals(record: RunRecord, task: str, model: str) -> list[ResultRow]:
-    """Return the figures over several tasks, this one among them: they have no samples, and so no log."""
+    """Return the figures over several tasks, this one among them or left out: they have no samples, and so no log."""
     rows = [row for row in record.results if row["model"] == model and "category" not in row]
-    return [row for row in rows if isinstance(row.get("tasks"), list) and task in row["tasks"]]
+    return [row for row in rows if isinstance(row.get("tasks"), list) and task in all_parts(row)]
 
 
 def _usage(record: RunRecord, model: str) -> dict[str, ModelUsage]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kshot.core.durable import new_version
 from kshot.core.errors import UsageError
+from kshot.core.failed_parts import all_parts, failure_mark, failure_notes
 from kshot.core.file_names import FileNames, path_inside
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
@@ -115,7 +116,7 @@ def _note_task(
 ) -> None:
     answered = max((row["n"] for row in figures), default=0)
     failed = max((row["failed"] for row in figures), default=0)
-    found: dict[str, Any] = {"name": task, "alias": task, "sample_len": answered}
+    found: dict[str, Any] = {"name": task, "alias": _marked(task, figures), "sample_len": answered}
     for row in figures:
         found |= _figure(row, metrics[row["metric"]], errors.get(row["metric"]))
     own.results[task] = found
@@ -123,6 +124,11 @@ def _note_task(
     own.higher_is_better[task] = {
         metrics[row["metric"]].metric: row["higher_is_better"] for row in figures if "higher_is_better" in row
     }
+
+
+def _marked(task: str, figures: Sequence[ResultRow]) -> str:
+    """Return what lm-eval's table calls a task: its name, with the mark of its figures if many samples failed."""
+    return task + max(map(failure_mark, figures), default="")  # the stronger one
 
 
 def _figure(row: ResultRow, metric: LoggedMetric, error: float | None) -> dict[str, Any]:
@@ -177,6 +183,7 @@ def _results(own: _ModelResults, record: RunRecord, started: datetime, ended: da
         "system_instruction": record.settings.get("system_prompt"),
         "chat_template": record.settings.get("chat_template"),
         "total_evaluation_time_seconds": str((ended - started).total_seconds()),
+        "notes": list(failure_notes([row for row in record.results if row["model"] == own.model])),
     }
     return dict(well_formed_value(found))
 
@@ -200,14 +207,25 @@ def _groups(
     better: dict[str, dict[str, bool]] = {}
     for task, rows in groupby(sorted(totals, key=lambda row: str(row["task"])), key=lambda row: str(row["task"])):
         held = list(rows)
-        metrics = logged_metrics(held)
-        groups[task] = {"alias": task, "name": task, "sample_len": max(row["n"] for row in held)}
+        metrics = logged_metrics([_with_bounds(row, record.results) for row in held])
+        groups[task] = {"alias": _marked(task, held), "name": task, "sample_len": max(row["n"] for row in held)}
         for row in held:
             groups[task] |= _figure(row, metrics[row["metric"]], None)
         better[task] = {metrics[row["metric"]].metric: bool(row.get("higher_is_better", True)) for row in held}
-        lists = [row["tasks"] for row in held if isinstance(row.get("tasks"), list)]  # a metric may be that of some
-        below[task] = list(dict.fromkeys(str(name) for names in lists for name in names))
+        below[task] = list(dict.fromkeys(str(name) for row in held for name in all_parts(row)))
     return groups, below, better
+
+
+def _with_bounds(row: ResultRow, figures: Sequence[ResultRow]) -> ResultRow:
+    """Return the row of an average with the scale of its parts, which it does not record itself."""
+    tasks = all_parts(row)
+
+    def is_part(each: ResultRow) -> bool:
+        same = all(each.get(name) == row.get(name) for name in ("model", "metric")) and "bounds" in each
+        return same and (each["task"] in tasks if tasks else each.get("dataset") == row.get("dataset"))
+
+    part = next(filter(is_part, figures), {})
+    return {**row, "bounds": part.get("bounds", row.get("bounds"))}
 
 
 def _times(record: RunRecord, spec: Mapping[str, Any]) -> tuple[datetime, datetime]:
