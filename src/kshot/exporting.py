@@ -19,6 +19,7 @@ from kshot.report.exports.summary_form import in_summary_form
 from kshot.runs.checked_samples import checked_samples
 from kshot.runs.own_files import spare_run_folders, spare_runs
 from kshot.runs.record import RunRecord, read_record, read_summary
+from kshot.runs.sample_verdicts import with_rules
 
 if TYPE_CHECKING:
     from kshot.report.exports.paper_tables import FiguresTable
@@ -236,7 +237,9 @@ class Export:
 
         def read() -> Iterator[ResultRow]:
             for run in runs:
-                for row in checked_samples(run.record) if self.what == "samples" else run.record.results:
+                results = run.record.results
+                samples = with_rules(checked_samples(run.record), results)
+                for row in samples if self.what == "samples" else results:
                     told = {name: value for name, value in row.items() if name != "run"}
                     yield {"run": run.label, **told, **({"response": None} if told.get("response") == [] else {})}
 

@@ -106,7 +106,9 @@ class Result(RunRecord):
     def _rows(self, part: Part) -> Iterable[ResultRow]:
         parts = {"results": self.results, "comparisons": self.comparisons, "usage": self.usage}
         if part == "samples":
-            return self.iter_samples()
+            from kshot.runs.sample_verdicts import with_rules
+
+            return with_rules(self.iter_samples(), self.results)
         if not isinstance(part, str) or part not in parts:
             raise UsageError(f"a run has no part {part!r:.60}", hint=f"Its parts: {', '.join((*parts, 'samples'))}.")
         return parts[part]

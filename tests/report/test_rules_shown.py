@@ -1,5 +1,6 @@
 """The rule that a figure goes by stands beside its name wherever it is shown."""
 
+import csv
 import json
 import re
 
@@ -91,3 +92,10 @@ def test_two_rules_in_a_comparison_are_noted(runs):
 def test_summaries_keep_the_name_and_the_rule(runs):
     first = json.loads((runs / "chars" / "summary.json").read_text())["results"][0]
     assert (first["metric"], first["rule"]) == ("Accuracy", "acc_norm")
+
+
+def test_rows_of_samples_have_the_rule(runs, tmp_path):
+    kshot.export(runs / "tokens", runs / "chars", to="csv", what="samples", out=tmp_path / "samples.csv")
+    rows = list(csv.DictReader((tmp_path / "samples.csv").open()))
+    assert {(row["run"], row["rule"]) for row in rows} == {("tokens", "acc_token"), ("chars", "acc_norm")}
+    assert {*kshot.load(runs / "chars").to_pandas("samples")["rule"]} == {"acc_norm"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -66,6 +66,14 @@ def _reaches(score: float, end: float, *, upwards: bool) -> bool:
 def _is_likelihood(answer: Any) -> bool:
     """Whether an answer is the likelihood of a text: a text is neither right nor wrong."""
     return isinstance(answer, dict) and "nll" in answer
+
+
+def with_rules(samples: Iterable[ResultRow], results: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """Yield samples with the ``rule`` that a figure of their task goes by, where its name does not say it."""
+    rules = {_key(row): row["rule"] for row in task_rows(results) if row.get("rule")}
+    for row in samples:
+        rule = rules.get((str(row.get("task")), str(row.get("model", ""))))
+        yield row if rule is None else {**row, "rule": rule}
 
 
 def metric_scales(results: Sequence[ResultRow], metric: str | None = None) -> dict[TaskOnModel, MetricScale]:

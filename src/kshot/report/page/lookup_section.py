@@ -76,7 +76,7 @@ class _ModelLookup:
         else:
             charts = [*heat_maps, *by_length]
         yield chart_grid(chart.html for chart in (*charts, *self._error_kinds(), *self._gap_chart()))
-        yield mark_notes(self.cells.values())
+        yield mark_notes((*self.cells.values(), *self.gaps))
 
     def _figure(self, variant: str, task: str, length: int) -> Estimate | None:
         row = self.cells.get((variant, task, length))
