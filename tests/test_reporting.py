@@ -256,7 +256,7 @@ def test_pairs_of_samples_take_their_part_of_the_room(tmp_path, monkeypatch):
         runs.append(finished(tmp_path / name, task("quiz", {each: Item(rng.choice((0, 100))) for each in names})))
     monkeypatch.setattr("kshot.report.page.report_page._SPARE", 500)
     whole = report_on(runs, tmp_path / "whole.html").bytes
-    for most in (whole - 9_000, whole - 5_000, whole - 3_000):
+    for most in (whole - 20_000, whole - 15_000, whole - 12_000):
         monkeypatch.setattr("kshot.reporting.MAX_BYTES", most)
         written = report_on(runs, tmp_path / "small.html")
         assert written.bytes <= most
