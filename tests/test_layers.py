@@ -307,8 +307,3 @@ def test_mypy_knows_the_parts_of_the_package(tmp_path):
     wrong = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
     assert wrong == {4, 7, 8, 9, 10}, done.stdout
     assert 'Unexpected keyword argument "num_shot"' in done.stdout
-
-
-def test_no_source_file_is_too_long_to_read():
-    long = {str(p.relative_to(ROOT)): n for p in FILES if (n := len(p.read_text().splitlines())) > 400}
-    assert not long

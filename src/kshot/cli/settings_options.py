@@ -57,7 +57,8 @@ def add_settings(command: argparse.ArgumentParser, only: Collection[str] | None 
         if title not in groups:
             groups[title] = command.add_argument_group(title)
         default = "" if declared.default is None else f" (default: {declared.default})"
-        options: dict[str, Any] = {"help": declared.help + default, "dest": name, "default": None}
+        text = argparse.SUPPRESS if declared.hidden else declared.help + default
+        options: dict[str, Any] = {"help": text, "dest": name, "default": None}
         options |= {"nargs": "?", "const": declared.bare} if declared.bare else {}
         if declared.choices and declared.sweeps:
             options["metavar"] = f"{{{','.join(declared.choices)}}}"  # each of several is checked with the others

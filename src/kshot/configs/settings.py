@@ -40,5 +40,5 @@ class ConfigSettings(
         kind=bool,
     )
     config_root: str | None = option(
-        None, "older name of --home: the folder in which a config may read and import files", metavar="DIR"
+        None, "older name of --home: the folder in which a config may read and import files", metavar="DIR", hidden=True
     )

@@ -28,6 +28,7 @@ class OptionField:
     ``sweeps``: it may have several values, and each is evaluated. See ``Options.sweep``.
     ``first_counts``: of several values only the first is part of the identity, as if it were the only one.
     ``numbers``: a text that may be given as a whole number too. ``bare``: what its flag stands for without a value.
+    ``hidden``: the older name of another option, which no help lists.
     """
 
     default: Any
@@ -50,6 +51,7 @@ class OptionField:
     first_counts: bool = False
     numbers: bool = False
     bare: str = ""
+    hidden: bool = False
 
     def is_unset(self, value: Any) -> bool:
         """Whether a value is the default, or what the default was called earlier."""
