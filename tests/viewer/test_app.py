@@ -63,6 +63,8 @@ def test_the_list_of_runs_has_the_newest_first_and_says_what_is_damaged(ask, run
         "model": "model",
         "metric": "Right",
         "value": 50.0,
+        "mark": "†",
+        "marked": "1 of 5 samples failed",
         "ci95": first["headline"]["ci95"],
         "n": 4,
         "bounds": [0.0, 100.0],

@@ -183,7 +183,7 @@ def _results(own: _ModelResults, record: RunRecord, started: datetime, ended: da
         "system_instruction": record.settings.get("system_prompt"),
         "chat_template": record.settings.get("chat_template"),
         "total_evaluation_time_seconds": str((ended - started).total_seconds()),
-        "notes": list(failure_notes([row for row in record.results if row["model"] == own.model])),
+        "notes": shareable(list(failure_notes([row for row in record.results if row["model"] == own.model]))),
     }
     return dict(well_formed_value(found))
 

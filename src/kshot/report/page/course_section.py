@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from kshot.core.command_line import without_secrets
+from kshot.core.shareable import shareable
 from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, command, figure, tag, text, together
 from kshot.report.page.tables import Column, TableRow, count, data_table
@@ -54,7 +55,7 @@ def _run(run: PageRun, read: SamplesRead | None) -> Iterator[Markup]:
     yield from _listed("Requests and tokens in all sessions", spent)
     if run.record.usage:
         yield _usage(run)
-    notes = [tag("li", text(note[:_MAX_TEXT])) for note in run.record.notes]
+    notes = [tag("li", text(note[:_MAX_TEXT])) for note in shareable(run.record.notes)]
     yield from _listed("Notes", notes)
     failures = [tag("li", text(line[:_MAX_TEXT])) for line in _failures(run, read)]
     yield from _listed("First failures", failures)
