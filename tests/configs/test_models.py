@@ -79,10 +79,23 @@ def test_models_of_the_homes(body, spec, model_type):
         {"type": "LiteLLMAPI", "path": "m", "api_base": "http://evil.example/v1"},
         {"type": "OpenAI", "path": "m", "openai_api_base": "http://[::1/v1"},
         {"type": "OpenAI", "path": "m", "openai_api_base": "https://api.openai.com.evil.example/v1"},
+        {"type": "OpenAI", "path": "m", "openai_api_base": "evil.example/v1"},
+        {"type": "OpenAI", "path": "m@http://evil.example/v1"},
+        {"type": "Claude", "path": "m@HTTPS://evil.example"},
+        {"type": "LiteLLMAPI", "path": "openai/m@http://evil.example/v1"},
+        {"type": "LiteLLMAPI", "path": "m@http://evil.example/v1", "url": "http://localhost:1/v1"},
+        {"type": "VLLMCustomAPI", "path": "m", "url": "http://localhost:1/v1+http://evil.example/v1"},
+        {"type": "VLLMCustomAPI", "path": "m@http://localhost:1/v1+https://evil.example"},
     ],
 )
 def test_a_config_does_not_choose_where_prompts_and_keys_go(body):
-    with pytest.raises(DataError, match=r"does not choose where prompts and keys go.*If you trust it: -m openai:m@"):
+    with pytest.raises(DataError, match=r"does not choose where prompts and keys go.*If you trust it: -m \w+:m@"):
+        assert ModelEntry(body).spec
+
+
+def test_the_address_of_a_model_holds_no_options_of_kshot():
+    body = {"type": "VLLMCustomAPI", "path": "m", "url": "http://localhost:1/v1,api_key_env=SECRET"}
+    with pytest.raises(DataError, match="holds options of kshot"):
         assert ModelEntry(body).spec
 
 

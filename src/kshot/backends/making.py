@@ -17,7 +17,7 @@ from kshot.backends.search.specs import (
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Model
 from kshot.core.registry import Entry, Registry
-from kshot.core.specs import Spec, option_text, options_of, parse_spec, split_options
+from kshot.core.specs import Spec, option_text, options_of, own_urls, parse_spec, split_options
 
 MODELS = Registry(
     "models",
@@ -171,7 +171,7 @@ def _without_other_account(spec: Spec, options: Mapping[str, Any]) -> dict[str, 
 
     What a spec must not hold, because it is written to disk, is refused before anything can show the spec.
     """
-    from kshot.backends.server.address import normalised_urls, own_urls
+    from kshot.backends.server.address import normalised_urls
     from kshot.backends.server.keys import check_spec_headers
 
     if "header" in spec.options and spec.file is None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from kshot.configs.names import ImportedName, short
 from kshot.core.errors import DataError
-from kshot.core.specs import parse_spec, split_options
+from kshot.core.specs import own_urls, parse_spec, split_options
 
 _BASE = (
     *("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM", "ModelScopeCausalLM"),
@@ -80,13 +80,20 @@ class ModelEntry:
             server = self._server() if self.kind in (*_SERVERS, *_LITELLM) else ""
             hint = f"Name it: {self.flag} openai:MODEL@{server}." if server else ""
             raise DataError(f"the model {self.abbr!r} has no path", where=self.where, hint=hint)
-        if split_options(path)[1]:  # a config must not say how a model is opened: trust_remote_code=yes runs its code
+        address = self._address()
+        text = f"{self._backend}:{path}{address}"
+        spec = parse_spec(text)
+        if spec.options:  # a config must not say how a model is opened: trust_remote_code=yes runs its code
             hint = f"Name the model yourself: {self.flag} hf:PATH,option=value."
             raise DataError(f"the path of the model {self.abbr!r} holds options of kshot", where=self.where, hint=hint)
-        spec = f"{self._backend}:{path}{self._address(path)}"
-        if parse_spec(spec).file is not None:  # hf:evil.py:Class would be a plug-in of the user in a file "hf:evil.py"
+        if spec.file is not None:  # hf:evil.py:Class would be a plug-in of the user in a file "hf:evil.py"
             raise DataError(f"the path of the model {self.abbr!r} is a Python file", where=self.where)
-        return spec
+        for url in own_urls(spec) or filter(None, [address[1:]]):  # also those in the path of the model
+            if not _is_local(url):
+                what = f"the model {self.abbr!r} is asked at {url}"
+                what += ", and a config does not choose where prompts and keys go"
+                raise DataError(what, where=self.where, hint=f"If you trust it: {self.flag} {text}.")
+        return text
 
     @property
     def _path(self) -> Any:
@@ -121,20 +128,9 @@ class ModelEntry:
         given = next((found for name in names if (found := self.body.get(name))), "")
         return str(given[0] if isinstance(given, (list, tuple)) and given else given)
 
-    def _address(self, model: str) -> str:
+    def _address(self) -> str:
         server = self._server() if self.kind in _BACKENDS else ""
-        if not server or server.startswith(_OPENAI):
-            return ""
-        try:
-            local = urlsplit(server).hostname in _LOOPBACK
-        except ValueError:
-            local = False
-        if not local:
-            what = (
-                f"the model {self.abbr!r} is asked at {server}, and a config does not choose where prompts and keys go"
-            )
-            raise DataError(what, where=self.where, hint=f"If you trust it: {self.flag} openai:{model}@{server}.")
-        return f"@{server}"
+        return f"@{server}" if server and not server.startswith(_OPENAI) else ""
 
     @property
     def model_type(self) -> Literal["base", "chat"]:
@@ -147,3 +143,10 @@ class ModelEntry:
         name, _ = split_options(name)  # as in hf:PATH,dtype=float16
         named = {self.abbr, path, Path(path).name, *(f"{backend}:{path}" for backend in {"hf", *_BACKENDS.values()})}
         return name in named or name.partition("@http")[0] in named
+
+
+def _is_local(url: str) -> bool:
+    try:
+        return urlsplit(url).hostname in _LOOPBACK
+    except ValueError:
+        return False

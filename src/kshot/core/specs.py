@@ -25,6 +25,8 @@ _FILE = re.compile(r"(.*?\.py)(?::(.*))?$", re.DOTALL)
 _OPTION = re.compile(r"(.*)(?<!\\),\s*([A-Za-z_]\w*)\s*=((?:\\,|[^,])*)", re.DOTALL)
 _COMMA = re.compile(r"(?<!\\),")
 _PLUS = re.compile(r"(?<!\\)\+")
+_OWN_URL = re.compile(r"@(?=https?://)", re.IGNORECASE)
+_NEXT_URL = re.compile(r"\+(?=https?://)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,18 @@ def split_values(text: str) -> list[str]:
 def join_values(values: Iterable[str]) -> str:
     """Write the values of one option as one text."""
     return "+".join(value.replace("+", "\\+") for value in values)
+
+
+def split_urls(text: str) -> tuple[str, tuple[str, ...]]:
+    """Split ``MODEL@URL+URL`` into the model and its servers; a plus belongs to an address unless another follows."""
+    found = _OWN_URL.search(text)
+    return (text[: found.start()], tuple(_NEXT_URL.split(text[found.end() :]))) if found else (text, ())
+
+
+def own_urls(spec: Spec) -> tuple[str, ...]:
+    """Return where a spec says that its servers are: no key or header of another server may go there."""
+    urls = split_urls(spec.argument)[1] if spec.file is None else ()
+    return urls or (tuple(split_values(spec.options["base_url"])) if "base_url" in spec.options else ())
 
 
 # ---- making objects from options ----

@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kshot.backends.making import is_search_engine
-from kshot.backends.server.address import normalised_urls, own_urls
+from kshot.backends.server.address import normalised_urls
 from kshot.backends.server.reading import bytes_of
 from kshot.backends.server.request_options import read_request_options
 from kshot.backends.server.settings import ServersSettings
 from kshot.core.errors import UsageError
 from kshot.core.options import flag
 from kshot.core.protocols import Model
-from kshot.core.specs import Spec, parse_spec
+from kshot.core.specs import Spec, own_urls, parse_spec
 
 _KINDS = ("openai", "anthropic")
 _WRITTEN = {"api_key_env": "api_key_env=VARIABLE", "header": "header=NAME=env:VARIABLE"}

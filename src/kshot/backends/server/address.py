@@ -12,11 +12,9 @@ from urllib.request import getproxies, proxy_bypass
 from kshot.backends.server.http_errors import shortened
 from kshot.backends.server.keys import Account, Secret
 from kshot.core.errors import UsageError
-from kshot.core.specs import Spec, split_values
+from kshot.core.specs import split_urls
 
 _ENDPOINTS = ("/chat/completions", "/completions", "/messages")
-_OWN_URL = re.compile(r"@(?=https?://)", re.IGNORECASE)
-_NEXT_URL = re.compile(r"\+(?=https?://)", re.IGNORECASE)
 _HOST = re.compile(r"[^\s/\\<>\"%]+")
 
 
@@ -53,23 +51,9 @@ class Address:
 
 def model_and_urls(text: str, base_url: str | Sequence[str] | None, default_url: str) -> tuple[str, tuple[str, ...]]:
     """Return the model's name and the URLs of its servers, of ``MODEL``, ``MODEL@URL`` or ``MODEL@URL+URL``."""
-    found = _OWN_URL.search(text)
-    model = text[: found.start()] if found else text
+    model, own = split_urls(text)
     given = (base_url,) if isinstance(base_url, str) else tuple(base_url or ())
-    return model, normalised_urls(_split_urls(text[found.end() :]) if found else given or (default_url,))
-
-
-def own_urls(spec: Spec) -> tuple[str, ...]:
-    """Return where a spec says that its servers are: no key or header of another server may go there."""
-    found = _OWN_URL.search(spec.argument) if spec.file is None else None
-    if found:
-        return _split_urls(spec.argument[found.end() :])
-    return tuple(split_values(spec.options["base_url"])) if "base_url" in spec.options else ()
-
-
-def _split_urls(text: str) -> tuple[str, ...]:
-    """Split ``URL+URL``: a plus belongs to an address unless another address follows."""
-    return tuple(_NEXT_URL.split(text))
+    return model, normalised_urls(own or given or (default_url,))
 
 
 def normalised_urls(urls: Iterable[str]) -> tuple[str, ...]:
