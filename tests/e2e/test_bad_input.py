@@ -301,6 +301,8 @@ def test_folders_that_cannot_be_used(here, capsys):
         {"spec.json": ""},
         {"journal.jsonl": '{"MESSAGE": "systemd"}\n'},
         {"journal.jsonl": "day one", "spec.json": "[]"},
+        {"journal.jsonl": "", "summary.json": "mine"},
+        {"journal.jsonl": "", "samples.jsonl": "mine", "spec.json": "[]"},
     ],
     ids="+".join,
 )

@@ -32,6 +32,8 @@ _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 _CONTINUE = "Every answer is in the journal: the same command continues from there."
 _REFUSALS = (UsageError, DataError, MissingExtra)
 """Errors in what the user gave. If they come before anything is asked, the folder is not worth keeping."""
+_FIRST_FILES = {SPEC, JOURNAL, PROGRESS, *(f".{name}.draft" for name in (SPEC, PROGRESS))}
+"""What a run writes before the first answer is in its journal."""
 _KEPT = ("sessions", "spent")
 """What a folder records whatever the settings."""
 
@@ -285,8 +287,10 @@ def _holds_run(folder: Path) -> bool:
     journal = folder / JOURNAL
     if not journal.is_file():
         return False
+    if not journal.stat().st_size:  # a run that was killed while its model was being opened
+        return {path.name for path in folder.iterdir()} <= _FIRST_FILES
     with journal.open("rb") as file:
-        return not journal.stat().st_size or any(line.record for line in journal_lines(file, str(journal)))
+        return any(line.record for line in journal_lines(file, str(journal)))
 
 
 @contextmanager
