@@ -269,7 +269,12 @@ def test_pass_at_k_fails_a_sample_with_too_few_programs():
         assert (row["n"], row["failed"], row["value"]) == (2 - failed, failed, 100.0)
 
 
-@pytest.mark.parametrize("reply", ["lambda: 4", "(n for n in '4')", "[{'4': object()}]", "{object(): 4}"])
+AN_OBJECT_WITH_FIELDS = "__import__('dataclasses').make_dataclass('Answer', ['value'])([lambda: 4])"
+
+
+@pytest.mark.parametrize(
+    "reply", ["lambda: 4", "(n for n in '4')", "[{'4': object()}]", "{object(): 4}", AN_OBJECT_WITH_FIELDS]
+)
 @pytest.mark.parametrize(
     ("how", "failed"),
     [("value", "answer"), ("text", "answer"), ("list", "answer"), ("clean-up", "answer"), ("metric", "score")],

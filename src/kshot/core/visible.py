@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 _UNSAFE = re.compile(
@@ -64,17 +64,23 @@ def without_text(value: Any, *kinds: type, known: str = "") -> str:
         return "an object" if OBJECT in value or any(at not in known for at in ADDRESS.findall(value)) else ""
     if isinstance(value, Mapping):
         if [*value] == ["$opaque"]:  # as confined processes write what is not plain data
-            return f"a {value['$opaque']}"
+            return _with_article(str(value["$opaque"]))
         value = [*value.keys(), *value.values()]
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return next((lost for each in value if (lost := without_text(each, *kinds, known=known))), "")
     if isinstance(value, kinds):
         return "an object"
-    return f"a {type(value).__name__}" if _is_shown_by_address(value) else ""
+    if is_dataclass(value) and not isinstance(value, type):  # rows show its fields
+        value = [getattr(value, each.name) for each in fields(value)]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return next((lost for each in value if (lost := without_text(each, *kinds, known=known))), "")
+    return _with_article(type(value).__name__) if _is_shown_by_address(value) else ""
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _is_shown_by_address(value: Any) -> bool:
-    if value is None or isinstance(value, (bool, float, type)) or is_dataclass(value):  # rows show its fields
+    if value is None or isinstance(value, (bool, float, type)):
         return False
     if callable(value):
         return True
