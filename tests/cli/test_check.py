@@ -240,6 +240,27 @@ def test_an_encoder_that_is_not_here_is_missing(capsys, monkeypatch):
     assert "fault in kshot" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            'type="TopkRetriever", sentence_transformers_model_name=7',
+            "the encoder is 7; it must be the name or the folder",
+        ),
+        ('type="VotekRetriever", sentence_transformers_model_name=["a"]', "the encoder is ['a']; it must be"),
+        ('type="BM25Retriever", columns=5', "columns is 5; it must be the name of a column, or a list"),
+        ('type="XiezhiRetriever", labels_column=["a"]', "labels_column is ['a']; it must be the name of a column"),
+        ('type="XiezhiRetriever", labels_column="answer"', "no list of labels in the column 'answer'"),
+    ],
+)
+def test_options_of_a_retriever_that_are_no_names_are_one_message(capsys, option, said):
+    named = 'type="TopkRetriever", ice_num=1, sentence_transformers_model_name="nobodys/encoder"'
+    done = kshot(capsys, "check", write("named.py", ENCODED.replace(named, f"ice_num=1, {option}")))
+    assert done.code == 1
+    assert said in done.out + done.err
+    assert "fault in kshot" not in done.out + done.err
+
+
 def test_a_file_at_which_kshot_fails_is_not_the_last(capsys, monkeypatch):
     def fail(self):
         raise OSError(f"no {self.path}")

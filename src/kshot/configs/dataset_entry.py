@@ -183,7 +183,8 @@ class DatasetEntry:
         found = _retriever_class(config.get("type")) if isinstance(config, Mapping) else None
         if found is None:
             return {}
-        return {f"{found.__name__} ({self.abbr})": found.packages({"strict": self.strict, **config})}
+        with located(self.place):
+            return {f"{found.__name__} ({self.abbr})": found.packages({"strict": self.strict, **config})}
 
     def counts_tokens(self, retriever: Mapping[str, Any] | None = None) -> bool:
         """Whether the tokens of examples are counted, as the retriever asks; ``retriever`` replaces the config's."""

@@ -256,7 +256,15 @@ def _finite(vectors: Array, folder: Path) -> Array:
 
 def text_encoder_packages(model: str) -> tuple[str, ...]:
     """Return the packages of kshot's extras that ``text_encoder`` needs: for MiniLM, plain transformers."""
+    model = model_name("encoder", model)
     return ("torch", "transformers", MINILM_PACKAGE) if model.lower() == MINILM else encoder_packages(model)
+
+
+def model_name(name: str, value: Any) -> str:
+    """Return the name or folder of a model; any other value is an error: a config may name anything."""
+    if not isinstance(value, str):
+        raise BadValue(f"the {name} is {value!r:.60}; it must be the name or the folder of a model")
+    return value
 
 
 def text_encoder(model: str, batch_size: int, purpose: str, *, unit: bool = False) -> TextEncoder:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kshot.core.errors import BadValue
 from kshot.core.extras import require
+from kshot.index.encoders import model_name
 from kshot.retrievers.base import whole_number
 from kshot.retrievers.topk import EmbeddingRetriever
 
@@ -61,7 +62,8 @@ class MDLRetriever(EmbeddingRetriever):
         super().__init__(dataset, *positional, seed=seed, **options)
         self.candidate_num = whole_number("candidate_num", candidate_num)
         self.select_time = max(whole_number("select_time", select_time), 1)
-        self.ce_model_name, self._prompts, self._losses = ce_model_name, prompts, losses
+        self.ce_model_name = model_name("ce_model_name", ce_model_name)
+        self._prompts, self._losses = prompts, losses
         if prompts is None:
             raise BadValue(
                 "MDLRetriever needs the prompts of all labels",

@@ -101,6 +101,8 @@ def text_of(pool: Pool, columns: str | Iterable[str] | None, text: RowText | Non
     """Return the function that gives the text of a row: the user's own, or the columns joined by a space."""
     if text is not None:
         return text
+    if columns is not None and not isinstance(columns, Iterable):
+        raise BadValue(f"columns is {columns!r:.60}; it must be the name of a column, or a list of names")
     names = pool.questions() if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
 
     def joined(row: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import BadValue
-from kshot.retrievers.base import Retriever
+from kshot.retrievers.base import Retriever, column_name
 
 _LABELS = "labels"
 
@@ -21,7 +21,7 @@ class XiezhiRetriever(Retriever):
     def __init__(self, dataset: Any, *positional: Any, labels_column: str = _LABELS, **options: Any) -> None:
         """Take the options of every retriever, and the column of the labels."""
         super().__init__(dataset, *positional, **options)
-        self.labels_column = labels_column
+        self.labels_column = column_name("labels_column", labels_column)
 
     @classmethod
     def list_columns(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ class XiezhiRetriever(Retriever):
 
     def _labels(self, row: Any, split: str, index: int) -> Sequence[Any]:
         labels = row.get(self.labels_column) if isinstance(row, Mapping) else None
-        if not isinstance(labels, (list, tuple)):
+        if not isinstance(labels, (list, tuple)) or any(isinstance(label, (list, dict)) for label in labels):
             raise BadValue(
                 f"{split} row {index} has no list of labels in the column {self.labels_column!r}",
                 where=type(self).__name__,
