@@ -148,7 +148,7 @@ def test_prompts_of_an_inferencer_that_only_the_framework_has(asks, expected):
     rows = {"test": [{"q": "x", "a": "y"}]}
     assert entry(body).prompts(rows=rows) == [expected]
     assert entry(body).prompts(rows=rows, kind="chat")
-    with pytest.raises(DataError, match=f"kshot has no inferencer opencompass.*{asks}"):
+    with pytest.raises(DataError, match=f"it is for {asks}, .*; kshot does not run it"):
         task_of(entry({**body, "eval_cfg": {"evaluator": {"type": "AccEvaluator"}}}), rows)
 
 

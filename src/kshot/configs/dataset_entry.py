@@ -150,8 +150,13 @@ class DatasetEntry:
 
     @property
     def inferencer(self) -> dict[str, Any]:
-        """The inferencer's dict."""
+        """The inferencer's dict, of an entry that kshot runs."""
         self.check_is_run()
+        return self._named_inferencer
+
+    @property
+    def _named_inferencer(self) -> dict[str, Any]:
+        """The inferencer's dict, also of an entry whose prompts alone can be made."""
         config = self.infer_cfg.get("inferencer")
         if not isinstance(config, Mapping) or "type" not in config:
             raise DataError(
@@ -220,10 +225,10 @@ class DatasetEntry:
         ``retriever`` replaces the config's; ``count`` gives the length of a text in tokens.
         """
         infer_cfg = self.infer_cfg if retriever is None else {**self.infer_cfg, "retriever": dict(retriever)}
-        inferencer = short(self.inferencer["type"])
-        only_shown = not self.strict and inferencer not in INFERENCERS  # ``mode`` may refuse to run it
+        inferencer = self._named_inferencer
+        only_shown = not self.strict and short(inferencer["type"]) not in INFERENCERS  # ``mode`` may refuse to run it
         if only_shown or self.mode == "clp":  # one prompt, as for generation; clp compares the options after it
-            infer_cfg["inferencer"] = {**self.inferencer, "type": "GenInferencer"}
+            infer_cfg["inferencer"] = {**inferencer, "type": "GenInferencer"}
         try:
             times = self.repeats if n is None else n
             mode: dict[str, Any] = {"strict": self.strict, "framework": self.framework}
