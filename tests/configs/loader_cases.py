@@ -56,8 +56,6 @@ def _below(folder: str, files: Mapping[str, Content]) -> dict[str, Content]:
     return {f"{folder}/{name}": content for name, content in files.items()}
 
 
-_SEEN = json.dumps({"anatomy 1": ["clean", 0.1], "law-0": ["input contamination", 1], "q1": ["clean"], "1": ["clean"]})
-
 EXAMS = [
     Case(
         "MMLUDataset",
@@ -71,12 +69,6 @@ EXAMS = [
         {"path": "ais_bench/datasets/mmlu", "name": "anatomy"},
         "ais_bench",
         ("dev", "test"),
-    ),
-    Case(
-        "MMLUDatasetClean",
-        _below("data/mmlu", {**_MMLU, "test/MMLU_test_contamination_annotations.json": _SEEN}),
-        {"path": "./data/mmlu/", "name": "anatomy"},
-        splits=("dev", "test"),
     ),
     Case(
         "MMLUArabicDataset",
@@ -95,12 +87,6 @@ EXAMS = [
         _below("data/ceval", _CEVAL),
         {"path": "data/ceval", "name": "law", "local_mode": True},
         splits=("val", "test"),
-    ),
-    Case(
-        "CEvalDatasetClean",
-        _below("data/ceval", {**_CEVAL, "val/ceval_contamination_annotations.json": _SEEN}),
-        {"path": "data/ceval", "name": "law"},
-        splits=("dev", "val"),
     ),
     Case(
         "CMMLUDataset",
@@ -198,29 +184,11 @@ OPTIONS = [
         "ais_bench",
         ("Dev", "Test"),
     ),
-    Case(
-        "ARCDatasetClean",
-        {
-            "data/ARC/ARC-c/ARC-Challenge-Test.jsonl": _ARC,
-            "data/ARC/ARC-c/ARC_c_test_contamination_annotations.json": _SEEN,
-        },
-        {"path": "opencompass/ai2_arc-test", "name": "ARC-Challenge"},
-    ),
     Case("GPQADataset", {"data/gpqa/gpqa_diamond.csv": _GPQA}, {"path": "./data/gpqa/", "name": "gpqa_diamond.csv"}),
-    Case(
-        "GPQASimpleEvalDataset",
-        {"data/gpqa/gpqa_diamond.csv": _GPQA},
-        {"path": "./data/gpqa/", "name": "gpqa_diamond.csv"},
-    ),
     Case(
         "OBQADataset",
         {"data/openbookqa/Main/test.jsonl": lines(_asked(0, "wxyz", "A"))},
         {"path": "opencompass/openbookqa_test", "name": "main"},
-    ),
-    Case(
-        "OBQADatasetV2",
-        {"data/openbookqa/Additional/test_complete.jsonl": lines(_asked(0, "wxyz", "A", fact1="F"))},
-        {"path": "opencompass/openbookqa_fact", "name": "additional"},
     ),
     Case(
         "commonsenseqaDataset",
@@ -233,7 +201,7 @@ OPTIONS = [
     ),
     *(
         Case(loader, {"data/hellaswag/hellaswag.jsonl": lines(*_SWAG)}, {"path": "opencompass/hellaswag"})
-        for loader in ("HellaswagDataset", "HellaswagDataset_V2", "HellaswagDataset_V3")
+        for loader in ("HellaswagDataset", "HellaswagDataset_V2")
     ),
     Case(
         "HellaswagDatasetwithICE",
@@ -243,14 +211,6 @@ OPTIONS = [
         },
         {"path": "opencompass/hellaswag_ice"},
         splits=("train", "val"),
-    ),
-    Case(
-        "HellaswagDatasetClean",
-        {
-            "data/hellaswag/hellaswag.jsonl": lines(*_SWAG),
-            "data/hellaswag/hellaswag_val_contamination_annotations.json": _SEEN,
-        },
-        {"path": "opencompass/hellaswag"},
     ),
     *(
         Case(
@@ -306,22 +266,6 @@ MATHS = [
         for name, more in (("single_choice_en", {}), ("single_choice_cn", {"with_circular": False}), ("cloze_en", {}))
     ),
     Case("MGSMSDataset", {"data/mgsm/mgsm_de.tsv": "Wie viele?\t12\nUnd nun?\t3\n"}, {"path": "data/mgsm/mgsm_de.tsv"}),
-    Case(
-        "DAPOMathDataset",
-        {
-            "ais_bench/datasets/dapo/x.parquet": parquet(
-                {
-                    "data_source": "d",
-                    "prompt": [{"content": "C", "role": "user"}],
-                    "ability": "MATH",
-                    "reward_model": {"ground_truth": "34", "style": "r"},
-                    "extra_info": {"index": "i"},
-                }
-            )
-        },
-        {"path": "ais_bench/datasets/dapo"},
-        "ais_bench",
-    ),
     Case(
         "TheoremQADataset",
         {
@@ -437,9 +381,11 @@ COMMONSENSE = [
         {"path": "opencompass/winogrande"},
         splits=("train_xs", "dev"),
     ),
-    *(
-        Case(loader, _pairs("data/piqa", _PIQA, "1\n0\n"), {"path": "opencompass/piqa"}, splits=("train", "validation"))
-        for loader in ("PIQADataset", "PIQADatasetV3")
+    Case(
+        "PIQADataset",
+        _pairs("data/piqa", _PIQA, "1\n0\n"),
+        {"path": "opencompass/piqa"},
+        splits=("train", "validation"),
     ),
     Case(
         "PIQADatasetV2",
@@ -449,7 +395,7 @@ COMMONSENSE = [
     ),
     *(
         Case(loader, _pairs("data/siqa", _SIQA, "1\n3\n"), {"path": "opencompass/siqa"}, splits=("train", "validation"))
-        for loader in ("siqaDataset", "siqaDataset_V2", "SiqaDatasetV3")
+        for loader in ("siqaDataset", "siqaDataset_V2")
     ),
     Case(
         "BoolQDataset",
@@ -525,13 +471,9 @@ CHINESE = [
         {"sentence1": "b", "label": "entailment"},
     ),
     _listed("CluewscDataset", "data/FewCLUE/cluewsc/dev_few_all.json", *_WSC),
-    _alone("CluewscDatasetV2", "data/FewCLUE/cluewsc/test_public.json", *_WSC),
     _listed("CHIDDataset", "data/FewCLUE/chid/dev_few_all.json", *_CHID),
-    _alone("CHIDDatasetV2", "data/FewCLUE/chid/test_public.json", *_CHID),
     _listed("TNewsDataset", "data/FewCLUE/tnews/dev_few_all.json", *_NEWS),
-    _alone("TNewsDatasetV2", "data/FewCLUE/tnews/test_public.json", *_NEWS),
     _listed("CslDataset", "data/FewCLUE/csl/dev_few_all.json", *_CSL),
-    _alone("CslDatasetV2", "data/FewCLUE/csl/test_public.json", *_CSL),
     _alone(
         "EprstmtDatasetV2", "data/FewCLUE/eprstmt/test_public.json", {"id": 0, "sentence": "好", "label": "Positive"}
     ),

@@ -82,19 +82,6 @@ def test_answers_about_documents_are_worth_their_likeness_from_a_half_up():
     assert found["ANLS Acc"] == pytest.approx(100 * (1 + 7 / 8) / 3)
 
 
-def test_three_of_the_others_make_an_answer_about_text_right():
-    people = [{"answer": "don't", "id": number} for number in range(4)] + [{"answer": "two-way", "id": 9}]
-    found = score("TEXTEvaluator", ["The dont!", "two way", "2"], [people] * 3, "ais_bench")
-    assert found["accuracy"] == pytest.approx(100 / 3)  # numbers of the people stay words
-    assert (
-        score("TEXTEvaluatorForGlm4v", ["So <|begin_of_box|>don't<|end_of_box|>"], [people], "ais_bench")["accuracy"]
-        == 100
-    )
-    assert score("TEXTEvaluatorForVita", ["no ☜ > don't"], [people], "ais_bench")["accuracy"] == 100
-    with pytest.raises(DataError, match="list of dicts with answer"):
-        score("TEXTEvaluator", ["x"], ["x"], "ais_bench")
-
-
 def test_chemistry():
     assert substance("so <SMILES> CCO </SMILES>") == "CCO"
     assert substance("CCO") == "CCO"
@@ -129,29 +116,6 @@ def test_live_math_without_a_judge_is_compared_as_mathematics():
     assert found == {"accuracy": 50}
     with pytest.raises(DataError, match="kshot has no evaluator LiveMathBenchEvaluator"):
         score("LiveMathBenchEvaluator", replies, ["1", "4"], model_name="judge", url=["http://localhost"])
-
-
-def test_single_datasets():
-    assert score("BBEHEvaluator", ["The answer is: **A, b**\nsure", "(x)"], ["a,B", "x"]) == {"score": 50}
-    assert score("BBEHEvaluator_mcq", ["The answer is (B)"], ["(B)"]) == {"score": 100}
-    found = score("CrowspairsEvaluator", ["A", "invalid", "B"], ["A", "A", "A"])
-    assert found == {"accuracy": 33.33, "valid_accuracy": 50, "valid_frac": 66.67}
-    assert score("OpenFinDataKWEvaluator", ["红 蓝", "红"], ["红、蓝"] * 2) == {"accuracy": 50}
-    assert score("TydiQAEvaluator", ["The Red fox\nmore"], [["blue", "red bird"]]) == {"exact_match": 0, "f1": 50}
-    table = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"
-    replies = [table.replace("| 3 | 4 |", "| 5 | 6 |"), "x, y", "2.0"]
-    assert score("S3EvalEvaluator", replies, [table, "y,z", "2"])["score"] == pytest.approx(200 / 3)
-
-
-def test_rows_say_what_is_asked():
-    rows = [{"difficult": 0}, {"difficult": 1}, {"difficult": 1}]
-    found = figures({"type": "QuALITYEvaluator"}, ["A", "A", "A"], ["A", "A", "B"], rows=rows)
-    assert found == {"easy_acc": 100, "hard_acc": 100, "all_acc": pytest.approx(200 / 3)}  # hard ones by easy ones
-    found = figures({"type": "ProteinLMBenchEvaluator"}, ["答案是B"], ["B"], rows=[{"options": ["x", "y"]}])
-    assert found == {"accuracy": 100}
-    for evaluator, column in (("QuALITYEvaluator", "difficult"), ("ProteinLMBenchEvaluator", "options")):
-        with pytest.raises(DataError, match=f"no column '{column}'"):
-            score(evaluator, ["A"], ["A"])
 
 
 def test_instructions_are_followed_strictly_and_loosely():

@@ -1,16 +1,12 @@
-"""Evaluators of options and numbers in many languages, of rules, of agents: by OpenCompass's own code on made-up replies."""
+"""Evaluators of options, numbers and translations, and of agents: by OpenCompass's own code on made-up replies."""
+
+import math
 
 import pytest
 
-from kshot.configs.evaluators.foreign import HomeEvaluator
-from kshot.configs.evaluators.korbench import bracketed
-from kshot.configs.evaluators.making import evaluator
 from kshot.configs.evaluators.multilingual import letter_in
 from kshot.configs.evaluators.options import option_of, plain_sum, table_answer
-from kshot.configs.home import find_homes
-from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
-from tests.configs.homes import write_home
 from tests.configs.scored import figures
 
 
@@ -136,63 +132,29 @@ def test_a_judge_chooses_the_better_model():
     assert score("JudgeEvaluator", replies, [{"winner": "A"}] * 4) == {"accuracy": 50.0}
 
 
-# ---- KOR-Bench ----
+# ---- science ----
 
 
-def test_texts_in_brackets():
-    assert bracketed('so [[ a "b" ]] and [[c]]', '" ') == "[[ab]]"
-    assert bracketed(r"$\boxed{7}$", "") == "[[7]]"
-    assert bracketed("[ 7 ]", "") == "[[7]]"
-    assert bracketed("7", "") == "NULL"
+def test_numbers_of_materials_are_measured_where_there_are_some():
+    assert score("LLM4Mat_Evaluator", [1.0, "", 5.0], [2.0, 3.0, 2.0]) == {
+        "MAE": 2.0,
+        "total": 3,
+        "filtered": 2,
+        "RMSE": pytest.approx(math.sqrt(5)),
+        "MAD": 0.0,
+        "MAD/MAE": 0.0,
+    }
 
 
-@pytest.mark.parametrize(
-    ("category", "rule", "reply", "gold", "right"),
-    [
-        ("logic", "5", "[[B;A]]", "A]];[[B", True),
-        ("logic", "1", "[[A. B]]", "[[AB]]", True),
-        ("operation", "18", "[[a, b]]", "[[b a]]", True),
-        ("operation", "23", "[[x1,2]]", "[[1,2]]", True),
-        ("operation", "2", "[[3 or 2]]", "[[2or3]]", True),
-        ("operation", "2", "[[ 3 ]]", "[[3]]", True),
-        ("puzzle", "1", "[[Wo-rd]]", "[[word]]", True),
-        ("puzzle", "2", "[[Tea]]", "[[sun,tea]]", True),
-        ("puzzle", "3", "[[b, a]]", "[[a b]]", True),
-        ("puzzle", "9", "[[3×8=24]]", "[[2*12=24]]", True),
-        ("puzzle", "9", "[[3+8=24]]", "[[2*12=24]]", False),
-        ("puzzle", "10", "[[8*3*1]]", "[[3 8 1=24]]", True),
-        ("puzzle", "10", "[[open(1)]]", "[[open1]]", False),
-        ("puzzle", "7", "[[a-b]]", "[[ab]]", True),
-        ("cipher", "3", "[[A B]]", "[[AB]]", True),
-    ],
-)
-def test_an_answer_is_compared_by_the_rule_of_its_question(category, rule, reply, gold, right):
-    row = {"prompt_mode": "0_shot", "category": category, "rule_id": rule}
-    assert score("korbenchEvaluator", [reply], [gold], [row]) == {"accuracy": 100.0 * right}
+def test_labels_of_materials_have_an_area_under_the_curve():
+    assert score(
+        "LLM4Mat_Evaluator", ["Direct", "Indirect", "Direct", ""], ["Direct", "Direct", "Indirect", "Null"]
+    ) == {"AUC": 0.25}
 
 
-def test_questions_asked_together_need_the_home():
-    row = {"prompt_mode": "mixed", "category": "logic", "rule_id": "1"}
-    with pytest.raises(DataError, match="other files"):
-        score("korbenchEvaluator", ["[[A]]"], ["[[A]]"], [row])
-
-
-def test_with_the_home_its_own_code_reads_questions_asked_together(tmp_path):
-    home = write_home(tmp_path, {"datasets/own.py": KOR})
-    homes = find_homes(tmp_path / "x.py", home)
-    made = evaluator({"type": "opencompass.datasets.korbenchEvaluator"}, Scope(homes=homes))
-    assert isinstance(made, HomeEvaluator)
-    homes["opencompass"].close()
-
-
-KOR = """
-    from opencompass.registry import ICL_EVALUATORS
-
-    @ICL_EVALUATORS.register_module()
-    class korbenchEvaluator:
-        def score(self, predictions, references):
-            return {"accuracy": 1.0}
-"""
+def test_labels_of_choices():
+    rows = [{"choices": {"label": ["A", "B"], "text": ["x", "y"]}}] * 2
+    assert score("SciKnowEvalEvaluator", ["so (B), not A", "C"], ["B", "C"], rows) == {"accuracy": 50.0}
 
 
 # ---- agents ----

@@ -415,6 +415,22 @@ def test_rows_that_are_nowhere(tmp_path):
         read_data(["x"])
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_raw_rows_need_the_loader_that_makes_their_columns(given, tmp_path):
+    place = tmp_path / "rows.jsonl"
+    made = entry(gen_entry(type="opencompass.datasets.DreamDataset", path=str(place)))
+    lacking = (
+        r"rows\.jsonl: kshot has no loader DreamDataset, and the rows have no column 'city'\. The source of OpenCompass"
+    )
+    place.write_text('{"country": "France", "capital": "Paris"}\n')
+    with pytest.raises(
+        DataError, match=rf"{lacking} may have it: --home DIR\. Or give .* final columns: --data cities="
+    ):
+        splits_of(made, {"cities": str(place)} if given else {})
+    place.write_text('{"country": "France", "city": "Paris"}\n')
+    assert splits_of(made, {"cities": str(place)} if given else {}) == [{"country": "France", "city": "Paris"}]
+
+
 def test_rows_of_listed_files(tmp_path):
     (tmp_path / "dev.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
     body = gen_entry(type="HFDataset", path="json", data_files=str(tmp_path / "dev.jsonl"), split="train")

@@ -17,6 +17,7 @@ from kshot.metrics import METRICS, Accuracy, Chrf, make_metric
 from kshot.metrics.evidence import AnswerComponents
 from kshot.metrics.measures import _KNOWN
 from kshot.metrics.qrels import Relevance
+from tests.configs.test_evaluators import WHOLE
 from tests.datasets.test_catalogue_lmeval import AS_LM_EVAL
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -34,8 +35,8 @@ def test_every_metric_and_every_name_that_it_reports(entry):
 
 
 def test_other_rules_options_and_measures():
-    assert {metric.name for metric in Accuracy.by(list(RULES.values()), "acc")} <= QUOTED
-    assert set(RULES.values()) <= QUOTED
+    assert {metric.name for metric in Accuracy.by(RULES, "acc")} <= QUOTED
+    assert set(RULES) <= QUOTED
     assert Chrf(2).name in QUOTED
     assert set(_KNOWN) <= QUOTED
     for metric in (AnswerComponents(), Relevance()):
@@ -46,11 +47,11 @@ def test_names_of_lookup_and_of_config_files():
     for rules in (("first_character", "first_word"), rules_for("instruct")):
         assert set(LookupAccuracy("UR", rules).names) <= QUOTED
     options = {
-        **{key: {"question_type": "single_choice"} for key in ("GaokaoBenchEvaluator", "KaoshiEvaluator")},
+        "GaokaoBenchEvaluator": {"question_type": "single_choice"},
         **{f"BFCL{kind}Evaluator": {"category": "simple"} for kind in ("SingleTurn", "MultiTurn", "Relevance")},
     }
     names = [name for name in EVALUATORS if "Jieba" not in name and "LM" not in name]
-    plain = [evaluator({"type": name, **options.get(name, {})}, Scope()) for name in names]
+    plain = [evaluator({"type": WHOLE.get(name, name), **options.get(name, {})}, Scope()) for name in names]
     assert {name for metric in plain for name in names_of(metric)} <= QUOTED
     assert set(names_of(Repeated(make_metric("accuracy"), 4, (2,)))) <= QUOTED
 

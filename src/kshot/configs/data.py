@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loaders.columns import typed
 from kshot.configs.loaders.finding import SPELLINGS, RowsFinder, entry_loader, split_names
-from kshot.configs.loaders.foreign import foreign_rows, has_columns, has_foreign_loader
+from kshot.configs.loaders.foreign import final_rows_hint, foreign_rows, has_foreign_loader, missing_column
 from kshot.configs.loaders.hub import HUB
 from kshot.configs.loaders.places import check_place, looked_at, place_of
 from kshot.configs.names import short
@@ -83,7 +83,7 @@ def splits_of(
         folder = _package_folder(entry)
         return _hub(entry, online=online) if folder is None else RowsFinder(entry, Path).read(folder)
     place = place_of(entry, path)
-    return finder.read(place) if os.path.exists(place) else _hub(entry, online=online)  # noqa: PTH110 - as below
+    return _read(finder, place) if os.path.exists(place) else _hub(entry, online=online)  # noqa: PTH110 - as below
 
 
 def _given(entry: DatasetEntry, text: str) -> Splits:
@@ -91,7 +91,7 @@ def _given(entry: DatasetEntry, text: str) -> Splits:
     finder = RowsFinder(entry, Path, given=True)
     place = Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib raises for users that there are not
     if os.path.exists(place):  # noqa: PTH110 - pathlib raises for names that are too long
-        return _foreign_or_plain(entry, finder, place) if has_foreign_loader(entry) else finder.read(place)
+        return _foreign_or_plain(entry, finder, place) if has_foreign_loader(entry) else _read(finder, place)
     wrong = [name for name in _PLACEHOLDER.findall(text) if name not in ("split", "subset")]
     if wrong:
         what = f"the pattern has {{{wrong[0]}}}, and there is no such placeholder"
@@ -99,6 +99,20 @@ def _given(entry: DatasetEntry, text: str) -> Splits:
     if "{split}" in text or "{subset}" in text:
         return finder.fitted(finder.pattern(text))
     raise DataError("there is no such file or folder", where=str(place))
+
+
+def _read(finder: RowsFinder, place: Path) -> Splits:
+    """Read the rows at a place. Without the loader of a framework they must have the columns that it would make."""
+    found, kind = finder.read(place), finder.entry.get("type", "")
+    named = finder.entry.scope.name(kind)
+    lacks_loader = finder.loader is None and named.framework and named.last not in ("", "HFDataset")
+    if lacks_loader and (column := missing_column(finder.entry, found)):
+        raise DataError(
+            f"kshot has no loader {named.last}, and the rows have no column {column!r}",
+            where=f"{finder.entry.place}: {place}",
+            hint=f"{finder.entry.scope.searched(kind)} {final_rows_hint(finder.entry)}".strip(),
+        )
+    return found
 
 
 def _foreign_or_plain(entry: DatasetEntry, finder: RowsFinder, place: Path) -> Splits:
@@ -111,7 +125,7 @@ def _foreign_or_plain(entry: DatasetEntry, finder: RowsFinder, place: Path) -> S
         except KshotError as foreign:
             exc.hint = f"{exc.hint} {foreign}".strip()
             raise exc from foreign
-    if has_columns(entry, plain):
+    if not missing_column(entry, plain):
         entry.used.pop(("loader", short(entry["type"])), None)
         return plain
     return foreign_rows(entry, place)
@@ -211,8 +225,6 @@ def _no_rows(entry: DatasetEntry, kind: str, path: Any) -> NoReturn:
     else:
         lacking = f"kshot has no loader {kind}" if kind != "?" else "it names no loader (type)"
         what = f"{lacking}, and {missing}"
-    raise DataError(
-        what,
-        where=entry.place,
-        hint=_hint(entry, forms=" (train and test as jsonl, json, csv or parquet)"),
-    )
+    searched = entry.scope.searched(entry.get("type", "")) if entry_loader(entry) is None and kind != "?" else ""
+    hint = _hint(entry, forms=" (train and test as jsonl, json, csv or parquet)")
+    raise DataError(what, where=entry.place, hint=f"{searched} {hint}".strip())

@@ -75,17 +75,19 @@ class Scope:
 
     def unknown(self, what: str, kind: Any, known: Iterable[str] = ()) -> NoReturn:
         """Raise DataError: neither kshot nor a home has this name. The hint says where they looked."""
+        unknown(what, kind, self.where, known, self.searched(kind))
+
+    def searched(self, kind: Any) -> str:
+        """Say where a name that kshot lacks was looked for, or where it may be; nothing where it is no framework's."""
         framework = self.name(kind).framework
         home, title = self.homes.get(framework), TITLES.get(framework)
         if home is not None:
-            searched = f"Nor has the source of {title} in {home.folder}."
-        elif title is None:
-            searched = ""
-        elif self.given is not None:
-            searched = f"{self.given} holds no source of {title}."
-        else:
-            searched = f"The source of {title} may have it: --home DIR."
-        unknown(what, kind, self.where, known, searched)
+            return f"Nor has the source of {title} in {home.folder}."
+        if title is None:
+            return ""
+        if self.given is not None:
+            return f"{self.given} holds no source of {title}."
+        return f"The source of {title} may have it: --home DIR."
 
     def own(self, kind: Any) -> Any:
         """Return the function or class of the config, or of the caller, that a ``type`` gives; None for other names."""

@@ -16,9 +16,8 @@ from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
 _MODULES = (
-    "agents assorted basic bfcl bigcodebench contests evalplus exams instructions judges korbench livecode longbench "
-    "losses materials math more_programs multilingual needles options programs proteins puzzles row_groups "
-    "science seedbench stated summaries theorems vision vqa"
+    "agents basic bfcl bigcodebench contests evalplus exams instructions judges livecode longbench losses materials "
+    "math more_programs multilingual needles options programs row_groups science summaries vision"
 )
 """The modules beside this one that know evaluators by name."""
 EVALUATORS: dict[str, Factory] = merged(

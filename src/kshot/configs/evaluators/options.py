@@ -1,4 +1,4 @@
-"""Evaluators of questions with options that the row lists: medicine, tables with sums, graduate exams, judges."""
+"""Evaluators of questions with options that the row lists: medicine, science, tables, graduate exams, judges."""
 
 from __future__ import annotations
 
@@ -38,6 +38,22 @@ class FirstLoneLetter(RightOrWrong):
             text = text.replace(phrase, "")
         letters = "|".join(chr(ord("A") + i) for i in range(len(column(sample, "options", "The evaluator"))))
         found = re.search(rf"\b({letters})\b", text)
+        return {self.name: self.rate(found[1] if found else None, gold_of(sample))}
+
+
+class FirstLabel(RightOrWrong):
+    """Share of replies whose first label of a choice that stands alone is the reference (SciKnowEval)."""
+
+    def __init__(self) -> None:
+        super().__init__("accuracy")
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+        """Look for the labels of the row."""
+        choices = column(sample, "choices", "SciKnowEval")
+        if not isinstance(choices, Mapping) or "label" not in choices:
+            raise DataError(f"SciKnowEval wants choices with label, not {choices!r:.80}")
+        labels = "|".join(re.escape(str(each)) for each in choices["label"])
+        found = re.search(rf"\b({labels})\b", text_of(answer, "SciKnowEvalEvaluator"))
         return {self.name: self.rate(found[1] if found else None, gold_of(sample))}
 
 
@@ -213,6 +229,7 @@ EVALUATORS: dict[str, Factory] = {
         ("MedbulletsEvaluator", "MedmcqaEvaluator", "NejmaibenchEvaluator", "MedXpertQAEvaluator"),
         plain(FirstLoneLetter),
     ),
+    "SciKnowEvalEvaluator": plain(FirstLabel),
     "SuperGPQAEvaluator": plain(GraduateExam),
     "TabMWPEvaluator": plain(TableSum),
     "JudgeEvaluator": plain(JudgedBetter),

@@ -28,7 +28,7 @@ _NEWS = {
     "news_story": "故事类别新闻",
     "news_stock": "股票市场类别新闻",
 }
-"""The kinds of news of TNews, in the order of their letters, and what they are called in prompts."""
+"""The kinds of news of TNews, and what they are called in prompts."""
 
 
 def _judged(row: Row) -> Row | None:
@@ -64,37 +64,17 @@ def _cluewsc_row(row: Row) -> Row:
     return {**rest, "new_text": "".join(characters), "answer": int(is_true(row["label"])), **spans}
 
 
-def _cluewsc_lettered(row: Row) -> Row:
-    target = row["target"]
-    label = known({"true": "A", "false": "B"}, str(row["label"]).lower(), "label")
-    return {"span1": target["span1_text"], "span2": target["span2_text"], "text": row["text"], "label": label}
-
-
 def _chid_row(row: Row) -> Row:
     filled = {f"content{n}": row["content"].replace(_BLANK, idiom) for n, idiom in enumerate(row["candidates"])}
     return {**row, **filled}
-
-
-def _chid_lettered(row: Row) -> Row:
-    letters = {chr(ord("A") + number): idiom for number, idiom in enumerate(row["candidates"])}
-    return {"content": row["content"].replace(_BLANK, "______"), **letters, "answer": "ABCDEFG"[row["answer"]]}
 
 
 def _tnews_row(row: Row) -> Row:
     return {**row, "label_desc2": known(_NEWS, row["label_desc"], "label_desc")}
 
 
-def _tnews_lettered(row: Row) -> Row:
-    letters = {name: chr(ord("A") + number) for number, name in enumerate(_NEWS)}
-    return {"sentence": row["sentence"], "label_desc2": known(letters, row["label_desc"], "label_desc")}
-
-
 def _csl_row(row: Row) -> Row:
     return {**row, "keywords": "，".join(row["keyword"])}
-
-
-def _csl_lettered(row: Row) -> Row:
-    return {"abst": row["abst"], "keywords": "，".join(row["keyword"]), "label": "AB"[int(row["label"])]}
 
 
 def _reviews_row(row: Row) -> Row:
@@ -107,12 +87,8 @@ LOADERS = {
     "AFQMCDatasetV2": one_file(_binary, "dev.json", is_raw=_is_unlettered),
     "AXDatasetV2": one_file(partial(_relabelled, labels=_ENTAILMENT), is_raw=_is_unlettered),
     "CluewscDataset": listed_files(_cluewsc_row),
-    "CluewscDatasetV2": one_file(_cluewsc_lettered),
     "CHIDDataset": listed_files(_chid_row),
-    "CHIDDatasetV2": one_file(_chid_lettered),
     "TNewsDataset": listed_files(_tnews_row),
-    "TNewsDatasetV2": one_file(_tnews_lettered),
     "CslDataset": listed_files(_csl_row),
-    "CslDatasetV2": one_file(_csl_lettered),
     "EprstmtDatasetV2": one_file(_reviews_row, is_raw=_is_unlettered),
 }

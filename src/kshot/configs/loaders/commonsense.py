@@ -73,14 +73,6 @@ def _piqa_lettered(row: Row, label: int) -> Row:
     return {**_without(row, "id"), "answer": "NULL" if label < 0 else "AB"[label]}
 
 
-def _piqa_sentences(row: Row, label: int) -> Row:
-    """Write goal and solutions with the capitals of sentences."""
-    goal = row["goal"][0].upper() + row["goal"][1:]
-    first = str.upper if goal.endswith(("?", ".")) else str.lower
-    solutions = {name: first(row[name][0]) + row[name][1:] for name in ("sol1", "sol2")}
-    return {**_without(row, "id"), "label": label, "goal": goal, **solutions}
-
-
 def _siqa_row(row: Row, label: int) -> Row:
     return {**row, "label": label}
 
@@ -89,12 +81,6 @@ def _siqa_candidates(row: Row, label: int) -> Row:
     """Keep every form in which each answer may be given."""
     candidates = [[f"{letter}. {row[f'answer{letter}']}", letter, row[f"answer{letter}"]] for letter in "ABC"]
     return {**row, "all_labels": {"candidates": candidates, "label": label - 1}, "label": " ABC"[label]}
-
-
-def _siqa_lettered(row: Row, label: int) -> Row:
-    letters = {letter: row[f"answer{letter}"] for letter in "ABC"}
-    rest = _without(row, "answerA", "answerB", "answerC", "label")
-    return {**rest, **letters, "answer": "ABC"[label - 1]}
 
 
 def _pair(change: Callable[[Row, int], Row]) -> Loader:
@@ -142,10 +128,8 @@ LOADERS = {
     "WinograndeDatasetV3": Loader(_winogrande_examples, _LETTERED),
     "PIQADataset": _pair(_piqa_row),
     "PIQADatasetV2": _pair(_piqa_lettered),
-    "PIQADatasetV3": _pair(_piqa_sentences),
     "siqaDataset": _pair(_siqa_row),
     "siqaDataset_V2": _pair(_siqa_candidates),
-    "SiqaDatasetV3": _pair(_siqa_lettered),
     **dict.fromkeys(("BoolQDataset", "WiCDataset"), listed_files(_truth_number)),
     **dict.fromkeys(("BoolQDatasetV2", "WiCDatasetV2"), one_file(_truth_letter, "val.jsonl", is_raw=_is_unlettered)),
     "BoolQDatasetV3": one_file(_boolq_sentences, "val.jsonl", is_raw=_begins_small),

@@ -1,4 +1,4 @@
-"""Contests and word problems: SVAMP, GSM-Hard, SciBench, OlympiadBench, CMO, SimpleQA, LiveStemBench."""
+"""Contests and questions with short answers: OlympiadBench, CMO, SimpleQA, LiveStemBench."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import random
 from functools import partial
 
 from kshot.configs.loaders.columns import typed
-from kshot.configs.loaders.knowledge import listed_rows
-from kshot.configs.loaders.reading import DataPlace, Loader, one_file
+from kshot.configs.loaders.reading import DataPlace, Loader, listed_rows, one_file
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -22,22 +21,6 @@ def _cmo_row(row: Row) -> Row:
 
 def _kcle_row(row: Row) -> Row:
     return {"input": row["input"], "target": row["target"]}
-
-
-def _svamp_row(row: Row) -> Row:
-    return {"question": f"{row['Body']} {row['Question']}", "answer": str(int(row["Answer"]))}
-
-
-def _hard_row(row: Row) -> Row:
-    return {"question": row["input"], "answer": str(row["target"])}
-
-
-def _scibench_row(row: Row) -> Row:
-    return {"question": row["problem_text"].strip(), "answer": row["answer_number"].strip()}
-
-
-def _scibench(place: DataPlace) -> Splits:
-    return listed_rows(place, f"{place.text('name')}.json", change=_scibench_row)
 
 
 def _gaokao_row(row: Row) -> Row:
@@ -95,9 +78,6 @@ def _stem_row(row: Row) -> Row:
 LOADERS = {
     "CMOFibDataset": one_file(_cmo_row, "cmo.jsonl"),
     "KCLEDataset": one_file(_kcle_row),
-    "SVAMPDataset": one_file(_svamp_row, "SVAMP.jsonl"),
-    "GSMHardDataset": one_file(_hard_row, "test.jsonl"),
-    "ScibenchDataset": Loader(_scibench, _scibench_row),
     "GaoKaoMATHDataset": Loader(partial(listed_rows, change=_gaokao_row)),
     "OlympiadBenchDataset": Loader(_olympiad, _olympiad_row),
     "BBEHDataset": Loader(_bbeh),

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kshot.configs.loaders.knowledge import listed_rows
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, one_file
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, listed_rows, one_file
 from kshot.configs.rows import Splits
-from kshot.core.errors import DataError
 from kshot.core.records import Row
 
 _SPLITS = ("train", "validation", "test")
@@ -81,24 +79,6 @@ def _truthful_row(row: Row) -> Row:
     return {**_without(row, *names), "reference": reference}
 
 
-def _chinese_pair(row: Row) -> Row:
-    return {**row, "label": "A"}
-
-
-def _chinese_pairs(place: DataPlace) -> Splits:
-    return {"test": place.json_lines(place.only_file(), _chinese_pair)}
-
-
-def _chinese_commonsense_row(row: Row) -> Row:
-    letters = {letter: row["choices"]["text"][number] for number, letter in enumerate("ABCDE")}
-    return {**_without(row, "question_concept", "id", "choices"), **letters}
-
-
-def _chinese_commonsense(place: DataPlace) -> Splits:
-    rows = place.json_lines(place.only_file(), _chinese_commonsense_row)
-    return {"train": rows, "validation": rows}
-
-
 # ---- exams and medicine ----
 
 
@@ -138,29 +118,9 @@ def _beyond_row(row: Row) -> Row:
 # ---- files that lie in a folder of their own ----
 
 
-def _physics(place: DataPlace) -> Splits:
-    return listed_rows(place, "PHYBench-fullques_v1.json", change=_physics_row)
-
-
-def _physics_row(row: Row) -> Row:
-    return {"input": row["content"], "target": row["answer"]}
-
-
 def _materials(place: DataPlace) -> Splits:
     name = f"matbench_base_fold_0_{place.text('task')}_test.json"
     return listed_rows(place, name, change=lambda row: {"problem": row["problem"], "answer": row["answer"]})
-
-
-def _exam_sheet(place: DataPlace) -> Splits:
-    """Read questions with four options; the first field of a line is its number."""
-    names = ("question", "A", "B", "C", "D", "answer")
-    rows: list[Row] = []
-    for where, fields in place.csv(place.file(place.text("name"))):
-        if len(fields) <= len(names):
-            raise DataError(f"this row has {len(fields)} fields instead of {len(names) + 1}", where=where)
-        if fields[1] != "question":
-            rows.append(dict(zip(names, fields[1:], strict=False)))
-    return rows
 
 
 def _chemistry_row(row: Row) -> Row:
@@ -198,8 +158,6 @@ LOADERS = {
     "IWSLT2017Dataset": _copy("iwslt2017", _translation_row),
     "CrowspairsDataset": _copy("crows_pairs", lambda row: {**row, "label": 0}),
     "CrowspairsDatasetV2": _copy("crows_pairs", lambda row: {**row, "label": "A"}),
-    "CrowspairsDatasetCN": Loader(_chinese_pairs, _chinese_pair),
-    "CommonsenseQADataset_CN": Loader(_chinese_commonsense, _chinese_commonsense_row),
     "WinogradDataset": _copy("winograd_wsc", _winograd_row),
     "wnliDataset": _copy("glue", _wnli_row),
     "TruthfulQADataset": _copy("truthful_qa", _truthful_row),
@@ -223,8 +181,6 @@ LOADERS = {
         )
     ),
     "Earth_Silver_MCQDataset": _zero_shot(_copy("ai-earth/Earth-Silver", alone="multiple_choice")),
-    "PhyBenchDataset": Loader(_physics, _physics_row),
     "MatbenchDataset": Loader(_materials),
-    "MastermathDatasetv1": Loader(_exam_sheet),
     "ChemExamDataset": one_file(_chemistry_row),
 }

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kshot.configs.loaders.annotations import read_annotations, verdict
 from kshot.configs.loaders.reading import DataPlace, Loader, changed
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
@@ -22,16 +21,12 @@ _OPENING = "A: Let's think step by step."
 # ---- MMLU, C-Eval, CMMLU ----
 
 
-def _mmlu(place: DataPlace, *, marked: bool = False) -> Splits:
+def _mmlu(place: DataPlace) -> Splits:
     name = place.text("name")
 
     def read(split: str) -> list[Row]:
         path = place.file(split, f"{name}_{split}.csv")
-        rows = [dict(zip(_MMLU_COLUMNS, fields, strict=True)) for _, fields in place.csv(path, len(_MMLU_COLUMNS))]
-        if not marked or split != "test":
-            return [*rows]
-        known = read_annotations(place, split, "MMLU_test_contamination_annotations.json")
-        return [{**row, "is_clean": verdict(known, f"{name} {number}")} for number, row in enumerate(rows)]
+        return [dict(zip(_MMLU_COLUMNS, fields, strict=True)) for _, fields in place.csv(path, len(_MMLU_COLUMNS))]
 
     return place.splits(("dev", "test"), read)
 
@@ -42,17 +37,13 @@ def _mmlu_row(row: Row) -> Row:
     return {"input": row["question"], **letters, "target": "ABCD"[int(row["answer"])]}
 
 
-def _ceval(place: DataPlace, *, marked: bool = False) -> Splits:
+def _ceval(place: DataPlace) -> Splits:
     name = place.text("name")
 
     def read(split: str) -> list[Row]:
         lines = place.csv(place.file(split, f"{name}_{split}.csv"))
         header = next((fields for _, fields in lines), [])
-        rows = [{"explanation": "", "answer": "", **dict(zip(header, fields, strict=False))} for _, fields in lines]
-        if not marked or split != "val":
-            return [*rows]
-        known = read_annotations(place, split, "ceval_contamination_annotations.json")
-        return [{**row, "is_clean": verdict(known, f"{name}-{number}")} for number, row in enumerate(rows)]
+        return [{"explanation": "", "answer": "", **dict(zip(header, fields, strict=False))} for _, fields in lines]
 
     return place.splits(("dev", "val", "test"), read)
 
@@ -157,9 +148,7 @@ def _gaokao(place: DataPlace) -> Splits:
 
 LOADERS = {
     **dict.fromkeys(("MMLUDataset", "MMLUArabicDataset"), Loader(_mmlu, _mmlu_row)),
-    "MMLUDatasetClean": Loader(partial(_mmlu, marked=True), _mmlu_row),
     "CEvalDataset": Loader(_ceval),
-    "CEvalDatasetClean": Loader(partial(_ceval, marked=True)),
     **dict.fromkeys(("CMMLUDataset", "FinanceIQDataset"), Loader(_cmmlu, _cmmlu_row)),
     "MMLUProDataset": Loader(_mmlu_pro, _mmlu_pro_row, hub="TIGER-Lab/MMLU-Pro"),
     "RaceDataset": Loader(_race, _race_row),

@@ -39,12 +39,16 @@ def foreign_rows(entry: DatasetEntry, place: Path | None = None) -> Splits:
             if place is not None and "path" in not_taken:
                 raise DataError(f"it takes no path, so it cannot read {place}")
     except KshotError as exc:
-        given = f"Or give the rows in final columns: --data {entry.abbr}=FILE_OR_FOLDER."
         exc.what = f"{name.last} of {home.title} gives no rows: {exc.what}"
-        exc.hint = f"{exc.hint} {given}".strip()
+        exc.hint = f"{exc.hint} {final_rows_hint(entry)}".strip()
         raise
     entry.note_ignored([key for key in not_taken if key in entry], f"{name.last} of {home.title}")
     return rows
+
+
+def final_rows_hint(entry: DatasetEntry) -> str:
+    """Say how rows are given that need no loader."""
+    return f"Or give the rows in final columns: --data {entry.abbr}=FILE_OR_FOLDER."
 
 
 def _named_place(entry: DatasetEntry) -> Path | None:
@@ -59,9 +63,10 @@ def _named_place(entry: DatasetEntry) -> Path | None:
     return place
 
 
-def has_columns(entry: DatasetEntry, splits: Splits) -> bool:
-    """Whether rows have the columns that the entry's templates use, so that no loader is needed."""
+def missing_column(entry: DatasetEntry, splits: Splits) -> str:
+    """Return a column that the entry reads and that rows do not have; an empty text if no loader is needed."""
     columns: Any = entry.reader_cfg.get("input_columns") or ()
-    wanted = columns.split() if isinstance(columns, str) else list(columns)
+    wanted = [*(columns.split() if isinstance(columns, str) else columns), entry.reader_cfg.get("output_column")]
     parts: Sequence[Any] = list(splits.values()) if isinstance(splits, Mapping) else [splits]
-    return all(column in row for rows in parts for row in rows[:1] for column in wanted)
+    named = [column for column in wanted if isinstance(column, str)]
+    return next((column for rows in parts for row in rows[:1] for column in named if column not in row), "")

@@ -12,10 +12,10 @@ HUB: dict[str, tuple[str, str | None]] = {
         ("WinograndeDataset", "WinograndeDatasetV2", "WinograndeDatasetV3"), ("allenai/winogrande", "winogrande_xl")
     ),
     **dict.fromkeys(
-        ("HellaswagDataset", "HellaswagDataset_V2", "HellaswagDataset_V3", "HellaswagDatasetwithICE"),
+        ("HellaswagDataset", "HellaswagDataset_V2", "HellaswagDatasetwithICE"),
         ("Rowan/hellaswag", None),
     ),
-    **dict.fromkeys(("OBQADataset", "OBQADatasetV2"), ("allenai/openbookqa", "main")),
+    "OBQADataset": ("allenai/openbookqa", "main"),
     "commonsenseqaDataset": ("tau/commonsense_qa", None),
     "HumanevalDataset": ("openai/openai_humaneval", None),
 }

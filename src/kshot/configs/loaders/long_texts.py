@@ -1,19 +1,13 @@
-"""Questions about long texts: L-Eval, LV-Eval, InfiniteBench, QASPER, NarrativeQA, TriviaQA's pages, reports."""
+"""Questions about long texts: L-Eval, LV-Eval, QASPER."""
 
 from __future__ import annotations
 
-import re
 from functools import partial
-from pathlib import Path
 
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, MissingFileError, changed, one_file
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
-
-_PAGE_CHARACTERS = 100_000
-"""How much of a page is shown."""
-
 
 # ---- L-Eval and LV-Eval, as the hub has them ----
 
@@ -78,39 +72,6 @@ def _leval(*, length: bool, part: int | None = None) -> Loader:
     return Loader(partial(_hub_test, change), change, hub="L4NLP/LEval")
 
 
-# ---- InfiniteBench ----
-
-_CALL = re.compile(r"func_\d+\(-?\d+\)")
-
-
-def _infinite_row(row: Row, *, asked: str = "") -> Row:
-    question = {asked: row["input"]} if asked else {}
-    return {"context": row["context"], **question, "answer": row["answer"]}
-
-
-def _infinite_options(row: Row) -> Row:
-    options = {f"option_{letter}": row["options"][number] for number, letter in enumerate("ABCD")}
-    answer = chr(ord("A") + row["options"].index(row["answer"][0]))
-    return {"context": row["context"], "question": row["input"], **options, "answer": answer}
-
-
-def _infinite_call(row: Row) -> Row:
-    found = _CALL.search(row["input"])
-    if found is None:
-        raise ValueError("its input calls no function")
-    call = found.group()
-    return {"context": row["context"], "func": call.partition("(")[0], "func_call": call, "answer": row["answer"]}
-
-
-_INFINITE: dict[str, Change] = {
-    **dict.fromkeys(("endia", "enqa", "zhqa"), partial(_infinite_row, asked="question")),
-    **dict.fromkeys(("retrievekv", "retrievenumber", "retrievepasskey"), partial(_infinite_row, asked="input")),
-    **dict.fromkeys(("ensum", "mathcalc"), _infinite_row),
-    **dict.fromkeys(("codedebug", "enmc"), _infinite_options),
-    "coderun": _infinite_call,
-}
-
-
 # ---- QASPER ----
 
 
@@ -121,86 +82,26 @@ def _sections(article: Row) -> str:
     )
 
 
-def _qasper_rows(article: Row, *, cut: bool) -> list[Row]:
-    """Return the questions that have answers in the text; ``cut``: the text begins at the first evidence."""
+def _qasper_rows(article: Row) -> list[Row]:
+    """Return the questions that have answers in the text."""
     text = _sections(article)
     rows: list[Row] = []
     for asked in article["qas"]:
         given = [each["answer"] for each in asked["answers"]]
         answers = [span for each in given for span in each["extractive_spans"]]
-        start = min((text.find(clue) for each in given for clue in each["evidence"]), default=0) if cut else 0
         if answers:
-            rows.append({"answer": answers, "question": asked["question"], "evidence": text[max(start, 0) :]})
+            rows.append({"answer": answers, "question": asked["question"], "evidence": text})
     return rows
 
 
-def _qasper(place: DataPlace, *, cut: bool) -> Splits:
+def _qasper(place: DataPlace) -> Splits:
     path = place.only_file("qasper-dev-v0.3.json")
     articles = place.json(path)
     if not isinstance(articles, dict):
         raise DataError("it must hold an object: an article under each name", where=str(path))
-    change = partial(_qasper_rows, cut=cut)
-    return {"dev": [row for name, each in articles.items() for row in changed([each], change, f"{path}, {name!r}")]}
-
-
-# ---- pages and reports in files of their own ----
-
-
-def _page(place: DataPlace, *parts: str) -> str:
-    return place.whole(place.file(*parts))[:_PAGE_CHARACTERS]
-
-
-def _narratives(place: DataPlace) -> Splits:
-    found: dict[str, list[Row]] = {"train": [], "valid": [], "test": []}
-    for where, fields in place.csv(place.file("qaps.csv")):
-        if len(fields) < len(("document", "set", "question", "answer", "answer")):
-            raise DataError(f"this row has {len(fields)} fields instead of 5 or more", where=where)
-        document, split, question, *answers = fields
-        if split in found and split in place.needed:
-            try:
-                text = _page(place, "tmp", f"{document}.content")
-            except MissingFileError:  # as the frameworks do: a story that was not fetched is not asked
-                continue
-            found[split].append({"answer": answers[:2], "question": question, "evidence": text})
-    return {split: rows for split, rows in found.items() if rows or split in place.needed}
-
-
-def _trivia_pages(place: DataPlace) -> Splits:
-    rows: list[Row] = []
-    for name, key, folder in (("web", "SearchResults", "web"), ("wikipedia", "EntityPages", "wikipedia")):
-        path = place.file("qa", f"verified-{name}-dev.json")
-
-        def change(row: Row, name: str = name, key: str = key, folder: str = folder) -> Row:
-            answer = row["Answer"]
-            given = answer["Aliases"] + (answer["HumanAnswers"] if name == "web" else [])
-            text = _page(place, "evidence", folder, row[key][0]["Filename"]) if row[key] else ""
-            return {"answer": given, "question": row["Question"], "evidence": text}
-
-        found = place.json(path)
-        listed = found.get("Data") if isinstance(found, dict) else None
-        if not isinstance(listed, list):
-            raise DataError("this file has no list 'Data'", where=str(path))
-        rows += changed(listed, change, str(path))
-    return {"dev": rows}
-
-
-def _reports(place: DataPlace) -> Splits:
-    def read(split: str) -> list[Row]:
-        names = [name for name in place.lines(place.file("gov-report", "split_ids", f"crs_{split}.ids")) if name]
-        return [row for name in names for row in _report(place, place.file("gov-report", "crs", f"{name}.json"))]
-
-    return place.splits(("train", "valid", "test"), read)
-
-
-def _report(place: DataPlace, path: Path) -> list[Row]:
-    def change(report: Row) -> Row:
-        parts = [
-            f"{part['section_title'] or ''}\n" + "\n".join(part["paragraphs"])
-            for part in report["reports"]["subsections"]
-        ]
-        return {"content": "\n".join([report["title"], *parts]), "summary": "\n".join(report["summary"])}
-
-    return changed([place.json(path)], change, str(path))
+    return {
+        "dev": [row for name, each in articles.items() for row in changed([each], _qasper_rows, f"{path}, {name!r}")]
+    }
 
 
 LOADERS = {
@@ -208,10 +109,5 @@ LOADERS = {
     **dict.fromkeys([f"LEval{task}Dataset" for task in _LEVAL_LONG], _leval(length=True)),
     "LEvalQualityDataset": _leval(length=False, part=1),
     **{f"LVEval{task}Dataset": _lveval(facts=facts, keywords=keywords) for task, (facts, keywords) in _LVEVAL.items()},
-    **{f"InfiniteBench{task}Dataset": one_file(change) for task, change in _INFINITE.items()},
-    "QASPERDataset": Loader(partial(_qasper, cut=False)),
-    "QASPERCUTDataset": Loader(partial(_qasper, cut=True)),
-    "NarrativeQADataset": Loader(_narratives),
-    "TriviaQArcDataset": Loader(_trivia_pages),
-    "GovRepcrsDataset": Loader(_reports),
+    "QASPERDataset": Loader(_qasper),
 }

@@ -1,14 +1,14 @@
-"""Mathematics: MATH, GSM8K, AIME, MathBench, MGSM, DAPO-Math, TheoremQA."""
+"""Mathematics: MATH, GSM8K, AIME, MathBench, MGSM, TheoremQA."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import count
-from typing import Any
 
 from kshot.configs.loaders.columns import typed
 from kshot.configs.loaders.options import circular_rows, with_options
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, MissingFileError, changed, one_file
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, listed_rows, one_file
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -82,7 +82,7 @@ def _mathbench_row(name: str, circular: object) -> Change:
     return change
 
 
-# ---- MGSM, DAPO-Math, TheoremQA ----
+# ---- MGSM, TheoremQA ----
 
 
 def _mgsm(place: DataPlace) -> Splits:
@@ -97,45 +97,14 @@ def _mgsm(place: DataPlace) -> Splits:
     return rows
 
 
-def _dapo_row(row: Row) -> Row:
-    asked: Any = row["prompt"]
-    user = next((turn for turn in asked if isinstance(turn, Mapping) and turn.get("role") == "user"), asked[0])
-    return {
-        "prompt": user.get("content", "") if isinstance(user, Mapping) else str(user),
-        "answer": str(row["reward_model"]["ground_truth"]),
-        "data_source": row.get("data_source", "math_dapo"),
-        "ability": row.get("ability", "MATH"),
-        "extra_info": row.get("extra_info", {}),
-    }
-
-
-def _dapo(place: DataPlace) -> Splits:
-    if place.root.is_file():
-        path = place.file()
-    elif place.options.get("file_name"):
-        path = place.file(place.text("file_name"))
-    else:
-        names = sorted(each.name for each in place.root.glob("*.parquet"))
-        if not names:
-            raise MissingFileError("there is no parquet file", where=str(place.root))
-        path = place.file("dapo-math-17k.parquet" if "dapo-math-17k.parquet" in names else names[0])
-    read = read_file(path)
-    rows = changed(read if isinstance(read, list) else [], _dapo_row, str(path))
-    return {"test": rows, "train": rows}
-
-
 def _theorems(place: DataPlace) -> Splits:
     path = place.only_file("test.csv")
     read = read_file(path)
     return {"test": typed(read) if path.suffix == ".csv" else [*read]} if isinstance(read, list) else read
 
 
-def _theorems_list(place: DataPlace) -> Splits:
-    path = place.only_file()
-    found = place.json(path)
-    if not isinstance(found, list):
-        raise DataError("it must hold a list of rows", where=str(path))
-    return changed(found, lambda row: {**row, "Answer": str(row["Answer"])}, str(path))
+def _theorem_row(row: Row) -> Row:
+    return {**row, "Answer": str(row["Answer"])}
 
 
 LOADERS = {
@@ -145,7 +114,6 @@ LOADERS = {
     **dict.fromkeys(("Aime2025Dataset", "Aime2026Dataset"), one_file()),
     "MathBenchDataset": Loader(_mathbench),
     "MGSMSDataset": Loader(_mgsm),
-    "DAPOMathDataset": Loader(_dapo, _dapo_row, lambda row: "reward_model" in row),
     "TheoremQADataset": Loader(_theorems),
-    "TheoremQADatasetV3": Loader(_theorems_list),
+    "TheoremQADatasetV3": Loader(partial(listed_rows, change=_theorem_row)),
 }

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
 
-from kshot.configs.loaders.annotations import read_annotations, verdict
 from kshot.configs.loaders.reading import Change, DataPlace, Loader, one_file
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
@@ -49,18 +46,6 @@ def _arc(place: DataPlace) -> Splits:
     return place.json_lines(place.only_file(), _arc_row)
 
 
-def _arc_marked(place: DataPlace) -> Splits:
-    path = place.only_file()
-    beside = replace(place, root=path.parent)
-    known = read_annotations(beside, "ARC_c_test_contamination_annotations.json")
-
-    def change(row: Row) -> Row | None:
-        made = _arc_row(row)
-        return None if made is None else {**made, "is_clean": verdict(known, row["id"])}
-
-    return place.json_lines(path, change)
-
-
 # ---- GPQA ----
 
 
@@ -83,29 +68,14 @@ def _gpqa(place: DataPlace) -> Splits:
     return rows
 
 
-def _gpqa_drawn(place: DataPlace) -> Splits:
-    """Ask each question four times, the options in a drawn order."""
-    draw = random.Random(0)  # noqa: S311 - the draw of the frameworks
-    rows: list[Row] = []
-    for question, options in list(_gpqa_questions(place)) * 4:
-        order = draw.sample(range(4), 4)
-        shown = [options[number] for number in order]
-        answer = "ABCD"[order.index(0)]
-        letters = dict(zip("ABCD", shown, strict=True))
-        rows.append({"question": question, "answer": answer, "options": shown, "permutation": order, **letters})
-    return rows
-
-
 # ---- OpenBookQA, CommonsenseQA ----
 
 
-def _openbook_row(ending: str, row: Row) -> Row:
+def _openbook_row(row: Row) -> Row:
     if "question_stem" in row:  # the hub's form
         question, texts = row["question_stem"], list(row["choices"]["text"])
     else:
         question, texts, _ = _choices(row)
-    if ending and not question.endswith("?"):
-        question += ending
     letters = {letter: texts[number] for number, letter in enumerate("ABCD")}
     fact = {"fact1": row["fact1"]} if "fact1" in row else {}
     return {**letters, "question_stem": question, "answerKey": row["answerKey"], **fact}
@@ -139,11 +109,6 @@ _NUMBERED = partial(_hellaswag_row, cuts=2, lettered=False)
 _LETTERED = partial(_hellaswag_row, cuts=1, lettered=True)
 
 
-def _hellaswag_whole(row: Row) -> Row:
-    letters = {letter: row["choices"][number] for number, letter in enumerate("ABCD")}
-    return {"query": row["query"], **letters, "gold": row["gold"]}
-
-
 def _hellaswag_hub(row: Row) -> Row:
     """Change a row of the hub: ``endings``, a number as ``label``."""
     letter = "ABCD"[int(row["label"])] if str(row.get("label", "")).isdigit() else ""
@@ -157,18 +122,6 @@ def _either(change: Change) -> Change:
 def _hellaswag_examples(place: DataPlace) -> Splits:
     files = {"train": "hellaswag_train_sampled25.jsonl", "val": "hellaswag.jsonl"}
     return place.splits(files, lambda split: place.json_lines(place.file(files[split]), _LETTERED))
-
-
-def _hellaswag_marked(place: DataPlace) -> Splits:
-    path = place.only_file("hellaswag.jsonl")
-    beside = replace(place, root=path.parent)
-    known = read_annotations(beside, "hellaswag_val_contamination_annotations.json")
-    numbers = count()
-
-    def change(row: Row) -> Row:
-        return {**_NUMBERED(row), "is_clean": verdict(known, str(next(numbers)))}
-
-    return place.json_lines(path, change)
 
 
 # ---- questions with four options under one key ----
@@ -208,16 +161,11 @@ def _wikibench(place: DataPlace) -> Splits:
 
 LOADERS = {
     "ARCDataset": Loader(_arc, _arc_row),
-    "ARCDatasetClean": Loader(_arc_marked, _arc_row),
     "GPQADataset": Loader(_gpqa),
-    "GPQASimpleEvalDataset": Loader(_gpqa_drawn),
-    "OBQADataset": one_file(partial(_openbook_row, ""), "test.jsonl"),
-    "OBQADatasetV2": one_file(partial(_openbook_row, " what?"), "test.jsonl"),
+    "OBQADataset": one_file(_openbook_row, "test.jsonl"),
     "commonsenseqaDataset": Loader(_commonsense, _commonsense_row),
     "HellaswagDataset": one_file(_either(_NUMBERED), "hellaswag.jsonl"),
     "HellaswagDataset_V2": one_file(_either(_LETTERED), "hellaswag.jsonl"),
-    "HellaswagDataset_V3": one_file(_hellaswag_whole, "hellaswag.jsonl"),
     "HellaswagDatasetwithICE": Loader(_hellaswag_examples, _either(_LETTERED)),
-    "HellaswagDatasetClean": Loader(_hellaswag_marked, _either(_NUMBERED)),
     **dict.fromkeys(("WikiBenchDataset", "CompassBenchObjectiveV1_3"), Loader(_wikibench)),
 }

@@ -245,6 +245,15 @@ def uniform(rows: Sequence[Any], where: str) -> list[Row]:
     return [row if len(row) == len(columns) else {**dict.fromkeys(columns), **row} for row in rows]
 
 
+def listed_rows(place: DataPlace, *names: str, change: Change | None = None) -> list[Row]:
+    """Read a JSON file that holds a list of rows; the root itself if there is no name."""
+    path = place.file(*names) if names else place.only_file()
+    found = place.json(path)
+    if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
+        raise DataError("it must hold a list of rows", where=str(path))
+    return [row for number, raw in enumerate(found) for row in changed([raw], change, f"{path}, row {number}")]
+
+
 def one_file(change: Change | None = None, *names: str, is_raw: Callable[[Row], bool] | None = None) -> Loader:
     """Return a loader of one file of JSON lines; in a folder it is the one of these names."""
 

@@ -8,7 +8,7 @@ import re
 from functools import partial
 from pathlib import Path
 
-from kshot.configs.loaders.reading import DataPlace, Loader, changed
+from kshot.configs.loaders.reading import DataPlace, Loader, changed, listed_rows
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -106,7 +106,21 @@ def _medmcqa(place: DataPlace) -> Splits:
     return changed(rows, _medmcqa_row, str(place.root)) if mode == "zero-shot" else rows
 
 
+# ---- ChemBench ----
+
+
+def _chembench_row(row: Row) -> Row:
+    letters = {letter: row[letter] for letter in "ABCD"}
+    return {"input": row["question"], **letters, "target": row["answer"]}
+
+
+def _chembench(place: DataPlace) -> Splits:
+    name = f"{place.text('name')}_benchmark.json"
+    return place.splits(("dev", "test"), lambda split: listed_rows(place, split, name, change=_chembench_row))
+
+
 LOADERS = {
+    "ChemBenchDataset": Loader(_chembench, _chembench_row),
     **dict.fromkeys(
         ("Mol_Instructions_Dataset", "Mol_Instructions_Dataset_Protein_Design"),
         Loader(partial(_tasks, at_most=False)),

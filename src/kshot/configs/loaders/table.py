@@ -10,7 +10,6 @@ from kshot.configs.loaders import (
     custom,
     exams,
     functions,
-    knowledge,
     long_texts,
     maths,
     media,
@@ -25,7 +24,7 @@ from kshot.configs.names import merged
 
 LOADERS: dict[str, Loader] = merged(
     *(each.LOADERS for each in (exams, options, maths, contests, programs, commonsense, chinese, superglue)),
-    *(each.LOADERS for each in (texts, long_texts, knowledge, science, functions, copies, custom, media)),
+    *(each.LOADERS for each in (texts, long_texts, science, functions, copies, custom, media)),
 )
 _OF: dict[str, dict[str, Loader]] = {"ais_bench": {"HLEDataset": media.HLE}}
 """Classes of the same name that give other rows in one framework."""

@@ -42,12 +42,16 @@ def _tabbed(place: DataPlace, *, prefix: str, first: str) -> Splits:
     return place.splits(("dev", "test"), read)
 
 
-def _open_questions(place: DataPlace, *, prefix: str, first: str = "") -> Splits:
+def _open_questions(
+    place: DataPlace, *, prefix: str, splits: tuple[str, str] = ("validation", "train"), first: str = ""
+) -> Splits:
+    """Read a file for each split; the split ``first`` keeps the first answer alone."""
+
     def read(split: str) -> list[Row]:
         change = _first_answer if split == first else None
-        return place.json_lines(place.file(f"{prefix}-{split}.jsonl"), change)
+        return place.json_lines(place.file(f"{prefix}{split}.jsonl"), change)
 
-    return place.splits(("validation", "train"), read)
+    return place.splits(splits, read)
 
 
 def _first_answer(row: Row) -> Row:
@@ -170,8 +174,9 @@ def _longbench2_row(row: Row) -> Row:
 LOADERS = {
     "NaturalQuestionDataset": Loader(partial(_tabbed, prefix="nq", first="dev")),
     "TriviaQADataset": Loader(partial(_tabbed, prefix="trivia", first="test")),
-    "NQOpenDataset": Loader(partial(_open_questions, prefix="nq-open", first="train")),
-    "TriviaQADatasetV2": Loader(partial(_open_questions, prefix="triviaqa")),
+    "NQOpenDataset": Loader(partial(_open_questions, prefix="nq-open-", first="train")),
+    "TriviaQADatasetV2": Loader(partial(_open_questions, prefix="triviaqa-")),
+    "NaturalQuestionDatasetCN": Loader(partial(_open_questions, prefix="", splits=("dev", "test"), first="dev")),
     **dict.fromkeys(("TriviaQADatasetV3", "JsonlDataset"), one_file()),
     **dict.fromkeys(("CMRCDataset", "DRCDDataset"), Loader(_passages)),
     "DropOpenAIDataset": _one_split("validation", "dev.jsonl", _drop_row),
