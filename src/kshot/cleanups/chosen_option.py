@@ -97,27 +97,13 @@ def _of(statement: Statement) -> Chosen:
     return Chosen(statement.index, statement.form)
 
 
-_CALLED_RIGHT = re.compile(
-    r"\b(?:this|that|it|which|option|answer|statement)\b[^.\n]{0,30}\b(?:is|seems|are) (?:\w+ly )?(?:the )?(?:correct"
-    r"|right|true|best|accurate)\b"
-    r"|(?:[-–—:(.!,] ?|\n ?)(?:correct|right|true|yes)\b|✓|✔|✅|正确|符合题意",
-    re.IGNORECASE,
-)
-_CALLED_WRONG = re.compile(r"\b(?:incorrect|wrong|not|false|isn't|doesn't|cannot|never)\b|❌|✗|错|不", re.IGNORECASE)
-
-
 def _judged(reading: Reading) -> Chosen | None:
     mentions = [mention for mention in reading.mentions if not reading.ruled_out(mention)]
     levels = [reading.judged(mention) for mention in mentions]
     top = max(levels, default=0)
     best = [mention for mention, level in zip(mentions, levels, strict=True) if level == top and top]
     if not best:
-        right = [
-            head.index
-            for head, said in reading.sections()
-            if _CALLED_RIGHT.search(said) and not _CALLED_WRONG.search(said)
-        ]
-        return Chosen(right[0], "judged") if len(right) == 1 else None
+        return None
     if len({mention.index for mention in best}) == 1 and best[0].start not in reading.enumerated:
         return Chosen(best[0].index, "judged")
     return _concluded(reading) or Chosen(NO_OPTION, "several options")

@@ -16,15 +16,12 @@ from kshot.cleanups.predicates import (
     ALONE_RULED_OUT_AFTER,
     ASKED_AFTER,
     ASKED_BEFORE,
-    BOTH_BEFORE,
     CALLED_WRONG_AFTER,
     CLAUSE,
-    CROSSED_BEFORE,
     DOUBTED_BEFORE,
     EITHER,
     HEDGED,
     JUDGED_BEST,
-    JUDGED_LIKELY,
     JUDGED_RIGHT,
     MORE,
     NAME,
@@ -147,7 +144,6 @@ class Reading:
             (ALONE_RULED_OUT_AFTER if alone else RULED_OUT_AFTER).match(self.text, mention.end)
             or RULED_OUT_BEFORE.search(before)
             or DOUBTED_BEFORE.search(before)
-            or CROSSED_BEFORE.search(before)
             or (ASKED_AFTER.match(self.text, mention.end) and ASKED_BEFORE.search(before))
         )
 
@@ -159,12 +155,12 @@ class Reading:
         return self.text[max(0, mention.start - 60) : mention.start].rpartition("\n")[2]
 
     def judged(self, mention: Mention) -> int:
-        """Return how the text calls this option: 3 the best, 2 right, 1 likely or the only one, 0 none of these."""
+        """Return how the text calls this option: 3 the best, 2 right, 1 the only one, 0 none of these."""
         if self.is_judgement(mention) or HEDGED.match(self.text, mention.end):
             return 0
         if TICKED_BEFORE.search(self._line_before(mention)):
             return 3
-        forms = (JUDGED_BEST, JUDGED_RIGHT, JUDGED_LIKELY)
+        forms = (JUDGED_BEST, JUDGED_RIGHT)
         only = bool(ONLY_BEFORE.search(self._line_before(mention)) and ONLY_AFTER.match(self.text, mention.end))
         return next((3 - rank for rank, form in enumerate(forms) if form.match(self.text, mention.end)), int(only))
 
@@ -199,10 +195,8 @@ class Reading:
         """The places of mentions that belong to enumerations."""
         places: set[int] = set()
         for mention in self.mentions:
-            before = self.text[max(0, mention.start - 40) : mention.start]
-            if mention.start in places or (not self.joined(mention) and not BOTH_BEFORE.search(before)):
-                continue
-            places |= {mention.start, *(more.start(1) for more in self._enumeration(mention))}
+            if mention.start not in places and self.joined(mention):
+                places |= {mention.start, *(more.start(1) for more in self._enumeration(mention))}
         return frozenset(places)
 
     @cached_property
@@ -218,17 +212,6 @@ class Reading:
         at_lines = [mention for mention in standing if _LINE_START.search(self._line_before(mention))]
         marked = [mention for mention in standing if _LIST_MARK.match(self.text, mention.end)]
         return frozenset(_run(at_lines, 2)) | frozenset(_run(marked, self.count))
-
-    def sections(self) -> list[tuple[Mention, str]]:
-        """Return what a reply says of each option in turn, if it goes through them line by line."""
-        heads: list[Mention] = []
-        for mention in self.mentions:
-            if mention.index == len(heads) and _LINE_START.search(self._line_before(mention)):
-                heads.append(mention)
-        if len(heads) < 2:  # noqa: PLR2004 - one option alone is not gone through
-            return []
-        ends = [mention.start for mention in heads[1:]] + [len(self.text)]
-        return [(head, self.text[head.end : end]) for head, end in zip(heads, ends, strict=True)]
 
     def standing(self, mentions: Sequence[Mention] | None = None) -> list[Mention]:
         """Return the mentions that may be the answer: neither ruled out nor one of several nor part of a list."""

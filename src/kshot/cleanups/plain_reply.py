@@ -34,7 +34,6 @@ _STEPS = tuple(
         (r"<\s*(?:final[ _-]?answer|answer|ans|choice|result)\s*>", "\nanswer: "),
         (r"</\s*(?:final[ _-]?answer|answer|ans|choice|result)\s*>", "\n"),
         (r"\[\s*(?:final[ _-]?answer|answer)\s*\]", "\nanswer: "),
-        (r"\[/\s*(?:final[ _-]?answer|answer)\s*\]", "\n"),
         (r"</?(?:p|br|div|li|ul|ol|option|h[1-6])\b[^<>]{0,100}>", "\n"),
         (r"<(b|strong|i|em|u|code|span|mark|font|sup|sub)\b[^<>]{0,100}>([^<>]{0,400})</\1\s?>", r"\2"),
         (r"\\(?:text\w*|math(?:rm|bf|it|sf|tt)|mbox|bf|rm|underline|operatorname)\s*\{([^{}]{0,400})\}", r"\1"),
@@ -45,9 +44,7 @@ _STEPS = tuple(
         (r"\\([*_#])", r"\1"),
         (r"(?<![A-Za-z0-9])\*+|\*+(?![A-Za-z0-9])|\*{2,}", ""),
         (r"(?<![A-Za-z0-9])_+|_+(?![A-Za-z0-9])", ""),
-        (r"```\w*|'{2,}", " "),
         (r"\bN\s?/\s?A\b", " "),
-        (r"\((?:see|cf\.?|compare|refer to)\b[^()\n]{0,200}\)", " "),  # where to look, not what to answer
         (r"[ \t\u00a0]+", " "),
     )
 )

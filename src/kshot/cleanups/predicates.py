@@ -27,9 +27,6 @@ EITHER = re.compile(rf"{CLOSERS}(?:,? ?(?:or|nor|and/or) | ?(?:[/或]|还是) ?)
 CLAUSE = re.compile(
     r" (?!are\b|both\b|together\b|depending\b|because\b|since\b|for\b|as\b|in\b|so\b)[a-z]|[是项選选错不]"
 )
-BOTH_BEFORE = re.compile(
-    r"\b(?:both|either|between|neither) (?:the )?(?:options? |choices? |answers? )?[(\[\"']?\Z", re.IGNORECASE
-)
 
 _LIST = rf"(?:{CLOSERS}{_JOIN}{_NOUN}[(\[]?{NAME}){{0,12}}{CLOSERS}"
 _ADVERBS = (
@@ -97,7 +94,6 @@ _RIGHT = (
     r"|✓|✔|✅|☑|richtig)"
 )
 TICKED_BEFORE = re.compile(r"\A[\s\-•]*(?:✓|✔|✅|☑|\[[xX✓]\])\s?(?:options? )?[(\[]?\Z", re.IGNORECASE)
-CROSSED_BEFORE = re.compile(r"\A[\s\-•]*(?:❌|✗|✘|\[ \])\s?(?:options? )?[(\[]?\Z", re.IGNORECASE)
 HEDGED = re.compile(
     rf"{CLOSERS} (?:seems?|looks?|sounds?|appears?|may|might|could)\b[^.!?\n]{{0,80}}?\b(?:but|however|yet)\b"
     rf"|{CLOSERS} [^.!?\n]{{0,60}}?\b(?:in|on|under) one (?:reading|interpretation|sense|view)\b",
@@ -130,4 +126,3 @@ JUDGED_RIGHT = re.compile(
     r"|符合|恰当|合适|准确)",
     re.IGNORECASE,
 )
-JUDGED_LIKELY = re.compile(rf"{CLOSERS} {_IS} {_ADVERBS}(?:plausible|likely|possible|reasonable)\b", re.IGNORECASE)

@@ -121,7 +121,6 @@ _OTHERS = re.compile(
 )
 _CONDITIONAL = re.compile(r"\b(?:if|had|were|unless|otherwise)\b[^.!?\n]*\Z", re.IGNORECASE)
 _WOULD = re.compile(r"would|could|might|may", re.IGNORECASE)
-_INSTRUCTION = re.compile(r"\s?(?:one of|from|between|among)\b", re.IGNORECASE)
 
 # ---- the option itself ----
 
@@ -238,7 +237,7 @@ def _cues(text: str) -> Iterator[tuple[str, int]]:
 
 def _is_hypothetical(text: str, cue: re.Match[str]) -> bool:
     before = text[max(0, cue.start() - 160) : cue.start()]
-    if _HYPOTHETICAL.search(before[-80:]) or _INSTRUCTION.match(text, cue.end()):
+    if _HYPOTHETICAL.search(before[-80:]):
         return True
     return bool(_WOULD.search(cue[0]) and _CONDITIONAL.search(before))
 
