@@ -273,7 +273,7 @@ class Export:
         except KshotError as exc:
             self.tell(f"categories are not compared: {exc}")
             return found
-        return [*found, *(in_summary_form(row, "baseline") for row in categories)]
+        return [*found, *(in_summary_form(row) for row in categories)]
 
     def _between(self, runs: Sequence[ComparedRun]) -> list[ResultRow]:
         """Compare every two systems of the runs."""

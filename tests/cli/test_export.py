@@ -153,13 +153,13 @@ def test_bold_needs_figures_of_the_samples_that_were_compared(tmp_path, monkeypa
 def test_comparisons_of_runs(here, capsys):
     done = kshot(capsys, "export", "zero", "five", "--to", "csv", "--what", "comparisons")
     quiz = next(row for row in read_csv(done.out) if row["task"] == "quiz")
-    assert (quiz["a"], quiz["b"], quiz["ahead"], quiz["n"]) == ("five", "zero", "five", "19")
+    assert (quiz["a"], quiz["b"], quiz["ahead"], quiz["n"]) == ("zero", "five", "five", "19")
     found = json.loads(kshot(capsys, "compare", "zero", "five", "--json").out)["rows"]
     expected = next(row for row in found if row["task"] == "quiz")
     assert float(quiz["difference"]) == expected["difference"]
     assert float(quiz["p_corrected"]) == expected["p_corrected"]
     table = kshot(capsys, "export", "zero", "five", "--to", "markdown", "--what", "comparisons").out
-    assert "| five  | zero" in table
+    assert "| zero  | five" in table
     assert "there are no comparisons" in refused(capsys, "zero", "--to", "csv", "--what", "comparisons")
 
 
@@ -200,8 +200,8 @@ def test_every_two_systems_of_a_table_are_compared(systems, monkeypatch, capsys)
     assert "corrected for 6 comparisons, on categories for 12)" in done.out
     rows = read_csv(kshot(capsys, "export", "one", "two", "--to", "csv", "--what", "comparisons").out)
     names = ["one · a", "one · b", "two · a", "two · b"]
-    assert [(row["b"], row["a"]) for row in rows if not row["category"]] == list(combinations(names, 2))
-    assert {row["ahead"] for row in rows if row["category"] == "red" and "two · b" in row["a"]} == {"two · b"}
+    assert [(row["a"], row["b"]) for row in rows if not row["category"]] == list(combinations(names, 2))
+    assert {row["ahead"] for row in rows if row["category"] == "red" and "two · b" in row["b"]} == {"two · b"}
     assert len(rows) == 18
 
 
@@ -214,10 +214,10 @@ def test_models_of_one_run_are_compared_by_category_too(systems, monkeypatch, ca
     assert (whole["category"], blue["category"], red["category"]) == ("", "blue", "red")
     for row in (whole, red):  # the order of the models is that of summary.json
         assert (row["a"], row["b"], row["ahead"]) == ("a", "b", "b")
-        assert float(row["difference"]) < 0
-    assert (red["won"], red["lost"], red["a_value"], red["b_value"]) == ("0", "16", "20.0", "100.0")
-    assert float(red["difference"]) == -80.0
-    assert float(red["ci95_low"]) < -80.0 < float(red["ci95_high"]) < 0
+        assert float(row["difference"]) > 0
+    assert (red["won"], red["lost"], red["a_value"], red["b_value"]) == ("16", "0", "20.0", "100.0")
+    assert float(red["difference"]) == 80.0
+    assert 0 < float(red["ci95_low"]) < 80.0 < float(red["ci95_high"])
     paper = kshot(capsys, "export", "two", "--to", "latex", "--what", "comparisons").out
     assert r"quiz[red] & a & b & 20 &" in paper
 

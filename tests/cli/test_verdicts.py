@@ -1,5 +1,6 @@
 """What a run of several models, or over several draws of examples, says below its table."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -61,9 +62,30 @@ def test_models_are_compared_on_the_screen(user, capsys):
     assert "\nsums EM: models.py:good is ahead of models.py:bad (+" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
     (row,) = json.loads(Path("run/summary.json").read_text())["comparisons"]
-    assert (row["ahead"], row["wins"], row["family"]) == ("models.py:good", 0, 1)
+    assert (row["ahead"], row["lost"], row["family"]) == ("models.py:good", 0, 1)
     assert row["p"] == row["p_corrected"] < 0.05
-    assert row["losses"] + row["ties"] == row["n"] == 40
+    assert row["won"] + row["tied"] == row["n"] == 40
+
+
+@pytest.mark.parametrize("order", [("bad", "good"), ("good", "bad")])
+def test_a_difference_has_one_sign_wherever_it_is_shown(order, user, capsys):
+    """The second minus the first as the user named them: in the sentence, the page, ``compare`` and exports."""
+    models = [word for name in order for word in ("-m", f"models.py:{name}")]
+    done = kshot(capsys, "run", "-d", "sums.py:Sums", *models, "--out", "run")
+    sign = "+" if order[1] == "good" else "-"
+    assert f"is ahead of models.py:bad ({sign}" in done.out
+    (inside,) = json.loads(Path("run/summary.json").read_text())["comparisons"]
+    (outside,) = json.loads(kshot(capsys, "compare", "run", "--json").out)["rows"]
+    assert (inside["difference"] > 0) == (sign == "+")
+    for name in ("difference", "ci95", "won", "lost"):
+        assert inside[name] == outside[name]
+    assert (inside["a"], inside["b"]) == (outside["baseline"], outside["run"])
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    (shown,) = set(re.findall(r'data-row="run/comparisons/0" data-field="difference"[^>]*>([^<]+)<', page))
+    assert shown[0] == sign
+    assert f"models.py:{order[1]} − models.py:{order[0]}" in page
+    (line,) = csv.DictReader(kshot(capsys, "export", "run", "--to", "csv", "--what", "comparisons").out.splitlines())
+    assert (line["a"], line["b"], float(line["difference"])) == (inside["a"], inside["b"], inside["difference"])
 
 
 def test_equal_models_cannot_be_told_apart(user, capsys):

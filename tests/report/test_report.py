@@ -260,7 +260,7 @@ def test_models_whose_short_names_are_the_same_keep_what_tells_them_apart():
     assert "hf:b/tiny" in two
     (table,) = systems_tables([system("dense:a/tiny", 0.5), system("dense:b/tiny", 0.6)])
     assert "dense:a/tiny" in plain(table)
-    (line,) = verdicts([pair("dense:a/tiny", "dense:b/tiny", 0.2, None)], [system("dense:a/tiny", 0.5)])
+    (line,) = verdicts([pair("dense:a/tiny", "dense:b/tiny", -0.2, None)], [system("dense:a/tiny", 0.5)])
     assert "dense:a/tiny cannot be told from dense:b/tiny" in line
 
 
@@ -337,20 +337,20 @@ def pair(a, b, difference, ahead, metric="AC_MRR@10", ci95=(0.1, 0.3), **more):
 
 def test_a_verdict_names_the_leader_and_the_others():
     pairs = [
-        pair("hf:m/a", "b", -0.2, "b", ci95=(-0.3, -0.1)),
-        pair("hf:m/a", "c", 0.1, None, ci95=(-0.1, 0.3)),
-        pair("b", "c", 0.3, "b", ci95=(0.2, 0.4)),
+        pair("hf:m/a", "b", 0.2, "b", ci95=(0.1, 0.3)),
+        pair("hf:m/a", "c", -0.1, None, ci95=(-0.3, 0.1)),
+        pair("b", "c", -0.3, "b", ci95=(-0.4, -0.2)),
     ]
     (line,) = verdicts(pairs, [system("b", 0.5)])
     assert line == (
         "book AC_MRR@10: b is ahead of hf:a (+0.200, 95 %: +0.100 to +0.300, p 0.012); "
-        "c (+0.300, 95 %: +0.200 to +0.400, p 0.012); p is corrected for 3 comparisons."
+        "c (-0.300, 95 %: -0.400 to -0.200, p 0.012); p is corrected for 3 comparisons."
     )
 
 
 def test_where_lower_is_better_the_lower_one_leads():
     (line,) = verdicts(
-        [pair("a", "b", 0.2, "b", "PPL", higher_is_better=False, family=1)],
+        [pair("a", "b", -0.2, "b", "PPL", (-0.3, -0.1), higher_is_better=False, family=1)],
         [system("a", 2.0, "PPL", higher_is_better=False)],
     )
     assert line == "book PPL: b is ahead of a (-0.200, 95 %: -0.300 to -0.100, p 0.012)."
@@ -359,7 +359,7 @@ def test_where_lower_is_better_the_lower_one_leads():
 def test_systems_with_several_chunkers_are_named_with_them():
     chunks = {"a_chunks": "lines:1", "b_chunks": "whole"}
     (line,) = verdicts(
-        [pair("x · lines:1", "x · whole", -0.2, None, a_model="x", b_model="x", ci95=(-0.4, 0.1), **chunks)],
+        [pair("x · lines:1", "x · whole", 0.2, None, a_model="x", b_model="x", ci95=(-0.1, 0.4), **chunks)],
         [system("x", 0.5)],
     )
     assert line == (
@@ -369,7 +369,7 @@ def test_systems_with_several_chunkers_are_named_with_them():
 
 
 def test_no_verdict_where_not_all_pairs_were_compared():
-    pairs = [pair("a", "b", 0.2, "a"), pair("a", "c", 0.2, "a")]
+    pairs = [pair("a", "b", -0.2, "a"), pair("a", "c", -0.2, "a")]
     assert list(verdicts(pairs, [system("a", 0.5)])) == []
 
 
@@ -377,21 +377,21 @@ def test_no_verdict_where_not_all_pairs_were_compared():
     ("p", "shown"), [(0.04996, "p 0.04996"), (0.0501, "p 0.0501"), (0.03, "p 0.03"), (1.0, "p 1"), (2e-9, "p < 0.0001")]
 )
 def test_p_shows_on_which_side_of_5_percent_it_lies(p, shown):
-    (line,) = verdicts([pair("a", "b", 0.2, "a" if p < 0.05 else None, p_corrected=p)], [system("a", 0.5)])
+    (line,) = verdicts([pair("a", "b", -0.2, "a" if p < 0.05 else None, p_corrected=p)], [system("a", 0.5)])
     assert f", {shown});" in line
 
 
 def test_models_are_compared_in_sentences_too():
-    better = pair("hf:m/a", "hf:m/b", 3.25, "hf:m/a", "Accuracy", (1.0, 5.5), task="quiz", family=1)
+    better = pair("hf:m/a", "hf:m/b", -3.25, "hf:m/a", "Accuracy", (-5.5, -1.0), task="quiz", family=1)
     (line,) = model_verdicts([better])
-    assert line == "quiz Accuracy: hf:a is ahead of hf:b (+3.2, 95 %: +1.0 to +5.5, p 0.012)."
+    assert line == "quiz Accuracy: hf:a is ahead of hf:b (-3.2, 95 %: -5.5 to -1.0, p 0.012)."
     assert list(model_verdicts([])) == []
 
 
 def test_of_many_comparisons_the_clearest_are_shown():
     ps = [0.9, 0.001, 0.02, 0.5, 0.6, 0.7, 0.03, 0.8, 0.95]
     found = [
-        pair("a", "b", 2.0, "a" if p < 0.05 else None, "Accuracy", task=f"quiz[{i}]", p_corrected=p, family=9)
+        pair("a", "b", -2.0, "a" if p < 0.05 else None, "Accuracy", task=f"quiz[{i}]", p_corrected=p, family=9)
         for i, p in enumerate(ps)
     ]
     *lines, rest = model_verdicts(found)

@@ -110,10 +110,10 @@ def compared(option, a, b, difference, *, ahead=None, at=None, p=0.001):
 
 def test_sentences_say_between_which_values_a_figure_changes():
     rows = [
-        compared("num_shots", 1, 0, 12.0, ahead="a", at={"retriever": "bm25"}),
-        compared("num_shots", 5, 1, 1.0, at={"retriever": "bm25"}),
-        compared("retriever", "random", "bm25", -8.0, ahead="b", at={"num_shots": 1}),
-        {**compared("num_shots", 1, 0, 9.0, ahead="a"), "task": "other"},
+        compared("num_shots", 0, 1, 12.0, ahead="b", at={"retriever": "bm25"}),
+        compared("num_shots", 1, 5, 1.0, at={"retriever": "bm25"}),
+        compared("retriever", "random", "bm25", 8.0, ahead="b", at={"num_shots": 1}),
+        {**compared("num_shots", 0, 1, 9.0, ahead="b"), "task": "other"},
     ]
     del rows[3]["sweep"]  # between models
     assert list(sweep_verdicts(rows)) == [
@@ -121,6 +121,6 @@ def test_sentences_say_between_which_values_a_figure_changes():
         "quiz Accuracy by retriever: bm25 is ahead of random at k = 1 (+8.0, 95 %: +5.0 to +11.0, p 0.001).",
         "Between the values of sweeps p is corrected for 4 comparisons.",
     ]
-    level = [compared("num_shots", k + 1, k, 0.5) for k in range(3)]
+    level = [compared("num_shots", k, k + 1, 0.5) for k in range(3)]
     assert next(sweep_verdicts(level)) == "quiz Accuracy: no two neighbours can be told apart."
     assert list(sweep_verdicts([])) == []

@@ -6,7 +6,7 @@ from kshot.report import model_verdicts
 
 
 def pair(ci95, ahead=None, **more):
-    found = {"task": "quiz", "metric": "PPL", "a": "a", "b": "b", "a_model": "a", "b_model": "b", "difference": -426.7}
+    found = {"task": "quiz", "metric": "PPL", "a": "a", "b": "b", "a_model": "a", "b_model": "b", "difference": 426.7}
     tested = {"higher_is_better": False, "p": 0.02, "p_corrected": 0.01 if ahead else 0.25, "family": 1}
     return found | tested | {"ahead": ahead, "ci95": ci95} | more
 
@@ -14,11 +14,11 @@ def pair(ci95, ahead=None, **more):
 @pytest.mark.parametrize(
     ("ci95", "ahead", "said"),
     [
-        ([-628.8, -269.3], None, "a cannot be told from b (-426.7, p 0.25)."),
-        ([-628.8, 12.0], None, "a cannot be told from b (-426.7, 95 %: -628.8 to +12.0, p 0.25)."),
-        ([-628.8, 0.0], None, "a cannot be told from b (-426.7, 95 %: -628.8 to +0.0, p 0.25)."),
-        ([-628.8, -269.3], "a", "a is ahead of b (-426.7, 95 %: -628.8 to -269.3, p 0.01)."),
-        (None, None, "a cannot be told from b (-426.7, p 0.25)."),
+        ([269.3, 628.8], None, "a cannot be told from b (+426.7, p 0.25)."),
+        ([-12.0, 628.8], None, "a cannot be told from b (+426.7, 95 %: -12.0 to +628.8, p 0.25)."),
+        ([-0.0, 628.8], None, "a cannot be told from b (+426.7, 95 %: +0.0 to +628.8, p 0.25)."),
+        ([269.3, 628.8], "a", "a is ahead of b (+426.7, 95 %: +269.3 to +628.8, p 0.01)."),
+        (None, None, "a cannot be told from b (+426.7, p 0.25)."),
     ],
 )
 def test_no_interval_contradicts_its_verdict(ci95, ahead, said):

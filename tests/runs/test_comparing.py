@@ -449,9 +449,9 @@ def test_they_are_those_that_a_run_of_both_would_compare_by(tmp_path):
     each = task("texts", {}, *metrics)
     samples = [kshot.Sample(str(at), {"n": at}, kshot.Answers((right,))) for at, (_, right) in enumerate(TEXTS)]
     made = kshot.Task("texts", samples, lambda sample, _: kshot.Prompt(f"say {sample.id}"), each.method, metrics)
-    together = kshot.evaluate([other, one], made)
+    together = kshot.evaluate([one, other], made)
     for inside, row in zip(together.comparisons, kshot.compare(*paths).rows, strict=True):
-        assert (inside["metric"], inside["wins"], inside["losses"]) == (row["metric"], row["won"], row["lost"])
+        assert (inside["metric"], inside["won"], inside["lost"]) == (row["metric"], row["won"], row["lost"])
         assert inside["difference"] == pytest.approx(row["difference"])
         assert (inside["p"], inside["p_corrected"]) == (pytest.approx(row["p"]), pytest.approx(row["p_corrected"]))
         assert inside["ci95"] == pytest.approx(row["ci95"])
@@ -569,7 +569,7 @@ def test_averages_are_those_that_a_run_of_both_would_compare_by(tmp_path, averag
     for model in models:
         kshot.evaluate(model, spec, out=tmp_path / model.name, average=average)
         paths.append(tmp_path / model.name)
-    together = kshot.evaluate(list(reversed(models)), spec, average=average).comparisons
+    together = kshot.evaluate(models, spec, average=average).comparisons
     found = kshot.compare(*paths)
     assert [row["task"] for row in found.rows if "average" in row] == [f"sums[{average.title()} Average]"] * 2
     for row in found.rows:
@@ -577,7 +577,7 @@ def test_averages_are_those_that_a_run_of_both_would_compare_by(tmp_path, averag
         for name in ("difference", "p", "p_corrected", "n", "family"):
             assert inside[name] == pytest.approx(row[name]), name
         assert inside["ci95"] == pytest.approx(row["ci95"])
-        assert (inside["wins"], inside["losses"]) == (row["won"], row["lost"])
+        assert (inside["won"], inside["lost"]) == (row["won"], row["lost"])
     told = {(row["task"], row["metric"]): row["value"] for row in kshot.load(paths[0]).results}
     assert all(row["baseline_value"] == pytest.approx(told[row["task"], row["metric"]]) for row in found.rows)
     assert [row["task"] for row in kshot.compare(*paths, task="sums", metric="EM").rows] == [
@@ -650,7 +650,7 @@ def test_search_engines_and_passages_of_other_sizes(tmp_path):
     assert found.notes == []
     assert {(row["kind"], row["baseline"], row["run"]) for row in found.rows} == {("passages", "fts5", "bm25")}
     inside = {
-        row["metric"]: (-row["difference"], row["p_corrected"]) for row in kshot.load(tmp_path / "both").comparisons
+        row["metric"]: (row["difference"], row["p_corrected"]) for row in kshot.load(tmp_path / "both").comparisons
     }
     assert {row["metric"]: (row["difference"], row["p_corrected"]) for row in found.rows} == inside
     cut = kshot.compare(tmp_path / "both", tmp_path / "cut")

@@ -24,13 +24,13 @@ def shares(right, n=40):
     return [100.0] * right + [0.0] * (n - right)
 
 
-def test_wins_and_losses_count_what_is_better_where_lower_is_better():
+def test_the_second_minus_the_first_and_what_the_second_wins_where_lower_is_better():
     low, high = ([(x + rest, 1.0) for x in (1.0, 1.1, 1.2) for _ in range(9)] for rest in (0.0, 1.0))
     one, other = result(low, "low", Perplexity()), result(high, "high", Perplexity())
     (row,) = compared([one, other])
-    assert (row["ahead"], row["wins"], row["losses"], row["difference"] < 0) == ("low", 27, 0, True)
+    assert (row["ahead"], row["won"], row["lost"], row["difference"] > 0) == ("low", 0, 27, True)
     (row,) = compared([other, one])
-    assert (row["ahead"], row["wins"], row["losses"], row["difference"] > 0) == ("low", 0, 27, True)
+    assert (row["ahead"], row["won"], row["lost"], row["difference"] < 0) == ("low", 27, 0, True)
     assert row["p"] == row["p_corrected"] < 0.05
 
 
@@ -94,10 +94,10 @@ def averaged(by_model, *, average="macro", metric=None):
 
 def test_small_leads_on_every_subset_add_up():
     """5 wins to 0 on each of two subsets are no verdict; together they are 10 to 0."""
-    (row,), _ = averaged({"x": {"a": shares(5), "b": shares(5)}, "y": {"a": shares(0), "b": shares(0)}})
+    (row,), _ = averaged({"y": {"a": shares(0), "b": shares(0)}, "x": {"a": shares(5), "b": shares(5)}})
     assert (row["task"], row["average"]) == ("quiz[Macro Average]", "macro")
     assert row["difference"] == pytest.approx(12.5)
-    assert (row["wins"], row["losses"], row["n"], row["family"]) == (10, 0, 80, 3)
+    assert (row["won"], row["lost"], row["n"], row["family"]) == (10, 0, 80, 3)
     assert row["p"] == pytest.approx(sign_test(10, 0))
     assert row["ahead"] == "x"
 
@@ -107,9 +107,9 @@ def test_a_sample_weighs_as_in_the_average(average):
     values = {"x": {"a": shares(6, 10), "b": shares(40, 90)}, "y": {"a": shares(0, 10), "b": shares(44, 90)}}
     (row,), rows = averaged(values, average=average)
     one, other = (r["value"] for r in rows if r["task"] == f"quiz[{average.title()} Average]")
-    assert row["difference"] == pytest.approx(one - other)
+    assert row["difference"] == pytest.approx(other - one)
     assert row["ci95"][0] < row["difference"] < row["ci95"][1]
-    assert (row["ci95"][0] > 0) == (row["p"] < 0.05) == (average == "macro")
+    assert (row["ci95"][1] < 0) == (row["p"] < 0.05) == (average == "macro")
     (turned,), _ = averaged({"y": values["y"], "x": values["x"]}, average=average)
     assert (turned["p"], turned["ci95"]) == (row["p"], [-row["ci95"][1], -row["ci95"][0]])
 

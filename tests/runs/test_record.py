@@ -189,3 +189,19 @@ def test_two_prompts_of_one_dataset_have_the_same_questions():
     other = kshot.evaluate(says("1"), generation(ROWS), system_prompt="Be brief.", model_type="chat")
     assert [row["question"] for row in zero.samples] == [row["question"] for row in other.samples]
     assert [row["prompt"] for row in zero.samples] != [row["prompt"] for row in other.samples]
+
+
+def test_comparisons_of_earlier_runs_are_the_second_minus_the_first(run):
+    """They were the first minus the second, and along the numbers of a sweep the larger value came first."""
+    found = {"metric": "EM", "higher_is_better": True, "p_corrected": 0.01, "family": 1, "a_model": "m", "b_model": "m"}
+    counts = {"wins": 7, "losses": 2, "ties": 1}
+    models = {"task": "t", "a": "x", "b": "y", "difference": 5.0, "ci95": [1.0, 9.0], "ahead": "x", **counts, **found}
+    sweep = models | {"sweep": "num_shots", "a_value": 5, "b_value": 0}
+    path = run.path / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "comparisons": [models, sweep]}))
+    between, along = kshot.load(run.path).comparisons
+    names = ("a", "b", "difference", "ci95", "won", "lost", "tied", "ahead")
+    assert [between[name] for name in names] == ["x", "y", -5.0, [-9.0, -1.0], 2, 7, 1, "x"]
+    assert [along[name] for name in names] == ["y", "x", 5.0, [1.0, 9.0], 7, 2, 1, "x"]
+    assert (along["a_value"], along["b_value"]) == (0, 5)
+    assert "wins" not in between

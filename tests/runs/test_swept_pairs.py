@@ -8,8 +8,8 @@ def pairs(*points):
     return [(option, one + other) for option, one, other in _neighbours(found)]
 
 
-def test_numbers_are_compared_with_the_one_before():
-    assert pairs({"num_shots": 5}, {"num_shots": 0}, {"num_shots": 1}) == [("num_shots", "cb"), ("num_shots", "ac")]
+def test_numbers_are_compared_with_the_next_one():
+    assert pairs({"num_shots": 5}, {"num_shots": 0}, {"num_shots": 1}) == [("num_shots", "bc"), ("num_shots", "ca")]
 
 
 def test_other_values_are_compared_with_each_other():
@@ -23,8 +23,8 @@ def test_other_values_are_compared_with_each_other():
 def test_points_differ_by_one_option_and_no_examples_are_the_start_of_every_line():
     points = [{"num_shots": 0}, *({"num_shots": k, "retriever": r} for k in (1, 2) for r in ("x", "y"))]
     assert pairs(*points) == [  # a: 0; b: 1 x; c: 1 y; d: 2 x; e: 2 y
-        *(("num_shots", "ba"), ("num_shots", "db")),
-        *(("num_shots", "ca"), ("num_shots", "ec")),
+        *(("num_shots", "ab"), ("num_shots", "bd")),
+        *(("num_shots", "ac"), ("num_shots", "ce")),
         *(("retriever", "bc"), ("retriever", "de")),
     ]
 

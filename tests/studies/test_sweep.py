@@ -188,8 +188,8 @@ def test_subsets_have_an_average_at_each_value():
     (compared,) = [row for row in result.comparisons if row["metric"] == "Accuracy"]
     assert (compared["task"], compared["a_value"], compared["b_value"], compared["n"]) == (
         "parts[Macro Average]",
-        2,
         0,
+        2,
         24,
     )
 
@@ -308,7 +308,7 @@ def test_points_that_show_the_same_examples_are_asked_drawn_and_tested_once():
     (drawn,) = swept_figures(result.results)
     assert (drawn.steps, drawn.labels) == ((2, many[0]), ("2", str(many[0])))
     (tested,) = result.comparisons
-    assert (tested["a_shots_shown"], tested["b_shots_shown"]) == (many[0], 2)
+    assert (tested["a_shots_shown"], tested["b_shots_shown"]) == (2, many[0])
     (sentence,) = sweep_verdicts([tested])
     assert f"k = 2 and {many[0]}" in sentence
     (row,) = [row for row in result.results if row["task"] == "lengthening,num_shots=30" and not row.get("detail")]
@@ -358,7 +358,7 @@ def test_an_average_over_subsets_shows_what_its_subsets_show():
     result = kshot.evaluate(model, LengtheningParts, **options)
     drawn = swept_figures(result.results)
     assert {(each.labels[0], len(each.labels)) for each in drawn} == {("2", 2)}
-    assert {row["a_value"] for row in result.comparisons} == {20}
+    assert {row["b_value"] for row in result.comparisons} == {20}
 
 
 def test_a_class_that_constructs_its_examples_is_drawn_by_what_was_asked():

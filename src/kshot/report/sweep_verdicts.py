@@ -8,8 +8,8 @@ from typing import Any
 from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
-from kshot.report.table import number, short_names
-from kshot.report.verdicts import correction, shown_p
+from kshot.report.table import short_names
+from kshot.report.verdicts import correction, differs_by
 from kshot.runs.swept_rows import AXES, NUMERIC, SHOTS, SHOWN, SHOWN_RANGE, SWEEP, shown_label, shown_value
 
 _MAX_LINES, _MAX_LISTED = 6, 4
@@ -56,7 +56,7 @@ def _said(rows: Sequence[ResultRow]) -> str:
     parts = [_against(row) for row in ahead[:_MAX_LISTED]]
     if len(ahead) > _MAX_LISTED:
         parts.append(f"{len(ahead) - _MAX_LISTED} more pairs differ")
-    pairs = [f"{_SHORT.get(row[SWEEP], '')}{_side(row, 'b')} and {_side(row, 'a')}" for row in level]
+    pairs = [f"{_SHORT.get(row[SWEEP], '')}{_side(row, 'a')} and {_side(row, 'b')}" for row in level]
     if len(pairs) > _MAX_LISTED:
         parts.append(f"{len(pairs)} pairs cannot be told apart")
     elif pairs:
@@ -67,15 +67,9 @@ def _said(rows: Sequence[ResultRow]) -> str:
 
 def _against(row: ResultRow) -> str:
     """Say which of two values is ahead, and by how much."""
-    swapped = row["ahead"] != row["a"]
-    first, second = ("b", "a") if swapped else ("a", "b")
-    sign = -1.0 if swapped else 1.0
-    difference = sign * row["difference"]
-    ends = sorted(sign * end for end in row["ci95"] or ())
-    digits = 3 if abs(difference) <= 1 and all(abs(end) <= 1 for end in ends) else 1
-    between = f", 95 %: {number(ends[0], digits, '+')} to {number(ends[1], digits, '+')}" if ends else ""
+    first, second = ("a", "b") if row["ahead"] == row["a"] else ("b", "a")
     who = f"{_SHORT.get(row[SWEEP], '')}{_side(row, first)} is ahead of {_side(row, second)}"
-    return f"{who}{_where(row)} ({number(difference, digits, '+')}{failure_mark(row)}{between}, {shown_p(row)})"
+    return f"{who}{_where(row)} ({differs_by(row, failure_mark(row))})"
 
 
 def _where(row: ResultRow) -> str:

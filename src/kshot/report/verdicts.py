@@ -52,70 +52,65 @@ def _sentences(comparisons: Sequence[ResultRow]) -> Iterator[_Sentence]:
         if len(pairs) < len(systems) * (len(systems) - 1) // 2:  # systems with different chunks cannot all be compared
             continue
         leader = _leader(pairs)
-        others = [_seen_by(leader, row) for row in pairs if leader in {row["a"], row["b"]}]
+        others = [row for row in pairs if leader in {row["a"], row["b"]}]
         behind = [row for row in others if row["ahead"] == leader]
         level = [row for row in others if row["ahead"] != leader]
-        parts = [f"is ahead of {_listed(behind, names)}"] if behind else []
+        parts = [f"is ahead of {_listed(behind, leader, names)}"] if behind else []
         if level:
-            parts.append(f"cannot be told from {_listed(level, names)}")
+            parts.append(f"cannot be told from {_listed(level, leader, names)}")
         mark = max(map(failure_mark, others))  # the stronger one
-        found = f"{task}{mark} {measure}: {_system_name(others[0], 'a', names)} {', but '.join(parts)}"
+        who = system_name(others[0], "a" if others[0]["a"] == leader else "b", names)
+        found = f"{task}{mark} {measure}: {who} {', but '.join(parts)}"
         line = f"{found}{corrected_for(others[0]['family'])}."
         yield _Sentence(line, "average" in others[0], min(row["p_corrected"] for row in others), bool(behind))
 
 
 def _leader(pairs: Sequence[ResultRow]) -> str:
     """Return the system with the best figure: it is behind no other."""
-    behind = {row["b"] if _first_is_better(row) else row["a"] for row in pairs}
+    behind = {row["a"] if _second_is_better(row) else row["b"] for row in pairs}
     systems = dict.fromkeys(str(system) for row in pairs for system in (row["a"], row["b"]))
     return next((system for system in systems if system not in behind), next(iter(systems)))
 
 
-def _first_is_better(row: ResultRow) -> bool:
-    """Whether the first system of a pair has the better figure, or the same."""
-    better: bool = row["difference"] >= 0 if row["higher_is_better"] else row["difference"] <= 0
+def _second_is_better(row: ResultRow) -> bool:
+    """Whether the second system of a pair has the better figure."""
+    better: bool = row["difference"] > 0 if row["higher_is_better"] else row["difference"] < 0
     return better
 
 
-def _seen_by(leader: str, row: ResultRow) -> ResultRow:
-    """Return the pair with the leader as its first system."""
-    if row["a"] == leader:
-        return row
-    swapped = {name: row.get(other) for name, other in _SWAPPED.items()}
-    interval = None if row["ci95"] is None else [-row["ci95"][1], -row["ci95"][0]]
-    return {**row, **swapped, "difference": -row["difference"], "ci95": interval}
-
-
-_SWAPPED = {
-    "a": "b",
-    "b": "a",
-    "a_model": "b_model",
-    "b_model": "a_model",
-    "a_chunks": "b_chunks",
-    "b_chunks": "a_chunks",
-}
-
-
-def _system_name(row: ResultRow, side: str, names: Mapping[str, str]) -> str:
+def system_name(row: ResultRow, side: str, names: Mapping[str, str]) -> str:
+    """Return the name of one of two systems that are compared, with its chunks if there are several."""
     chunks = row.get(f"{side}_chunks")
     return names[row[f"{side}_model"]] + ("" if chunks is None else f" · {chunks}")
 
 
-def _listed(rows: Sequence[ResultRow], names: Mapping[str, str]) -> str:
-    closest = sorted(rows, key=lambda row: row["difference"] if row["higher_is_better"] else -row["difference"])
-    shown = [_against(row, names) for row in closest[:_MAX_LISTED]]
+def _listed(rows: Sequence[ResultRow], leader: str, names: Mapping[str, str]) -> str:
+    """Return what a leader is compared with, the closest first, and by how much they differ."""
+    closest = sorted(rows, key=lambda row: _lead(row, leader))[:_MAX_LISTED]
+    shown = [f"{system_name(row, 'b' if row['a'] == leader else 'a', names)} ({differs_by(row)})" for row in closest]
     more = len(rows) - len(shown)
     return "; ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-def _against(row: ResultRow, names: Mapping[str, str]) -> str:
-    digits = 3 if abs(row["difference"]) <= 1 and abs((row["ci95"] or [0])[-1]) <= 1 else 1
-    # adding 0 turns a rounded -0.0 into 0.0
-    ends = [round(end, digits) + 0.0 for end in row["ci95"] or ()]
-    if row["ahead"] is None and row["ci95"] and not row["ci95"][0] <= 0 <= row["ci95"][1]:
-        ends = []  # it knows nothing of the correction, or of the test: beside "cannot be told" it would contradict
-    between = f", 95 %: {number(ends[0], digits, '+')} to {number(ends[1], digits, '+')}" if ends else ""
-    return f"{_system_name(row, 'b', names)} ({number(row['difference'], digits, '+')}{between}, {shown_p(row)})"
+def _lead(row: ResultRow, leader: str) -> float:
+    """Return by how much the leader of a pair is better."""
+    difference: float = row["difference"] if row["higher_is_better"] else -row["difference"]
+    return -difference if row["a"] == leader else difference
+
+
+def differs_by(row: ResultRow, mark: str = "") -> str:
+    """Return the second system minus the first for a sentence, with its interval and p; ``mark`` follows the figure."""
+    ends = row["ci95"] or ()
+    digits = 3 if all(abs(each) <= 1 for each in (row["difference"], *ends)) else 1
+    if row["ahead"] is None and ends and not ends[0] <= 0 <= ends[1]:
+        ends = ()  # it knows nothing of the correction, or of the test: beside "cannot be told" it would contradict
+    figure, *low_high = (number(_rounded(each, digits), digits, "+") for each in (row["difference"], *ends))
+    between = f", 95 %: {' to '.join(low_high)}" if low_high else ""
+    return f"{figure}{mark}{between}, {shown_p(row)}"
+
+
+def _rounded(value: float, digits: int) -> float:
+    return round(value, digits) + 0.0  # which turns -0.0 into 0.0
 
 
 def shown_p(row: ResultRow) -> str:

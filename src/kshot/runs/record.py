@@ -21,6 +21,7 @@ from kshot.runs.identity import without_defaults
 from kshot.runs.samples_file import read_samples, sample_rows
 from kshot.runs.sessions import reason_of
 from kshot.runs.spec_file import read_spec
+from kshot.runs.swept_rows import NUMERIC, SWEEP
 
 
 @dataclass(repr=False)
@@ -79,10 +80,30 @@ def read_record(folder: str | Path) -> RunRecord:
         found["results"],
         found.get("notes", []),
         path,
-        comparisons=[row for row in found.get("comparisons", []) if row.keys() >= _COMPARED],
+        comparisons=[_second_minus_first(row) for row in found.get("comparisons", []) if row.keys() >= _COMPARED],
         usage=found.get("usage", []),
         settings=without_defaults(spec["identity"]),
     )
+
+
+def _second_minus_first(row: ResultRow) -> ResultRow:
+    """Return a comparison whose difference is ``b`` minus ``a``; earlier it was the other way round, with ``wins``.
+
+    Along the numbers of a sweep ``a`` was the larger value then: there the two change places.
+    """
+    if not row.keys() >= _EARLIER.keys():
+        return row
+    kept = {name: value for name, value in row.items() if name not in _EARLIER}
+    if row.get(SWEEP) in NUMERIC:
+        kept = {_OTHER_SIDE.get(name[:2], name[:2]) + name[2:]: value for name, value in kept.items()}
+        return kept | {"won": row["wins"], "lost": row["losses"], "tied": row["ties"]}
+    difference, ends = row["difference"], row["ci95"]
+    kept |= {"difference": None if difference is None else -difference, "ci95": ends and [-ends[1], -ends[0]]}
+    return kept | {name: row[earlier] for earlier, name in _EARLIER.items()}
+
+
+_EARLIER = {"losses": "won", "wins": "lost", "ties": "tied"}
+_OTHER_SIDE = {"a": "b", "b": "a", "a_": "b_", "b_": "a_"}
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:
@@ -109,6 +130,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("better", "worse", "error"), (str,)),
     "ahead": (str, type(None)),
     **dict.fromkeys(("n", "failed", "length", "family", "ties", "unanswered", "failed_replies"), (int,)),
+    **dict.fromkeys(("wins", "losses", "won", "lost", "tied"), (int,)),
     **dict.fromkeys(("passages", "prompt_tokens", "completion_tokens", "cached_tokens", "requests"), (int,)),
     **dict.fromkeys(("value", "difference", "p", "p_corrected", "cost_usd", "sd", "lowest", "highest"), _NUMBER),
     **dict.fromkeys(("higher_is_better", "detail", "binary", "token_budget", "server"), (bool,)),

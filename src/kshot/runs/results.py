@@ -89,10 +89,11 @@ def _scale(metric: Scorer, name: str, reduce: Reduce, values: Sequence[Value]) -
 def compared(results: Sequence[TaskResult], rows: Sequence[ResultRow] = ()) -> list[ResultRow]:
     """Compare every two systems that have the same samples, sample by sample; by the averages among ``rows``, too.
 
-    ``ahead`` names the better one only if p, corrected for all comparisons of the run by this measure (on tasks of
-    one kind), is below 5 %. The points of a sweep are compared too, with a correction of their own. Passages of
-    different sizes are compared only by measures with a token budget: at equal k, larger passages win by their size
-    alone. Models that divide texts into other tokens are not compared per token.
+    ``a`` is the system that was named first, and the difference is ``b`` minus ``a``; ``won`` are the samples on which
+    ``b`` is better. ``ahead`` names the better one only if p, corrected for all comparisons of the run by this measure
+    (on tasks of one kind), is below 5 %. The points of a sweep are compared too, with a correction of their own.
+    Passages of different sizes are compared only by measures with a token budget: at equal k, larger passages win by
+    their size alone. Models that divide texts into other tokens are not compared per token.
     """
     groups: dict[str, list[TaskResult]] = {}
     for result in results:
@@ -139,16 +140,17 @@ def _between(
 
 
 def _pair_by(one: TaskResult, other: TaskResult, metric: str) -> Pair:
-    """Return the values of two results by a metric, on the samples that both have."""
+    """Return the values of two results by a metric, on the samples that both have: see ``_pair``."""
     scorer = next(scorer for name, scorer in one.named() if name == metric)
     return _pair(one, other, metric, scorer, _shared(one, other))
 
 
 def _pair(one: TaskResult, other: TaskResult, metric: str, scorer: Scorer, shared: Sequence[tuple[int, int]]) -> Pair:
+    """Return the second with the first as its baseline: a difference is the second minus the first, as in compare."""
     ones = [one.values[metric][i] for i, _ in shared]
     others = [other.values[metric][j] for _, j in shared]
     reduce = partial(reduced, scorer, metric, f"dataset {one.task.name}")
-    return Pair(ones, others, reduce, scorer.higher_is_better, scorer.bounds)
+    return Pair(others, ones, reduce, scorer.higher_is_better, scorer.bounds)
 
 
 def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Iterator[tuple[str, ResultRow, Pair]]:
@@ -188,16 +190,16 @@ def _shared(one: TaskResult, other: TaskResult) -> list[tuple[int, int]]:
 
 
 def _comparison(row: ResultRow, found: Paired) -> ResultRow:
-    better = row["a"] if (found.difference > 0) == row["higher_is_better"] else row["b"]
+    better = row["b"] if (found.difference > 0) == row["higher_is_better"] else row["a"]
     return row | {
         "difference": found.difference,
         "ci95": list(found.interval) if found.interval else None,
         "p": found.p,
         "p_corrected": found.p_corrected,
         "family": found.family,
-        "wins": found.wins,
-        "losses": found.losses,
-        "ties": found.ties,
+        "won": found.wins,
+        "lost": found.losses,
+        "tied": found.ties,
         "n": found.wins + found.losses + found.ties,
         "ahead": better if found.decided else None,
     }

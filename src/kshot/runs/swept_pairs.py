@@ -137,7 +137,7 @@ def _shown(one: ResultRow, other: ResultRow) -> ResultRow:
 
 
 def _neighbours(found: Sequence[tuple[_Point, Any]]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the pairs that differ by one option: along numbers the larger value first, then the one before it.
+    """Yield the pairs that differ by one option: along numbers each value and the next one.
 
     A point at which another option changes nothing, as no examples for the retriever, is a neighbour of all its values.
     """
@@ -147,7 +147,7 @@ def _neighbours(found: Sequence[tuple[_Point, Any]]) -> Iterator[tuple[str, Any,
         for line in lines:
             if option in NUMERIC:
                 ordered = sorted(line, key=lambda each: each[0][option])
-                yield from ((option, larger[1], smaller[1]) for smaller, larger in pairwise(ordered))
+                yield from ((option, one[1], other[1]) for one, other in pairwise(ordered))
             else:
                 yield from ((option, one[1], other[1]) for one, other in combinations(line, 2))
 

@@ -95,11 +95,11 @@ def test_categories_are_bold_by_tests_of_their_own():
 
 
 def test_a_comparison_of_tasks_with_other_names_is_of_no_line():
-    won = pair("five", "r", "five", a_run="five", b_run="r", a_model="m", b_model="m", a_task="u", b_task="t")
+    won = pair("r", "five", "five", a_run="r", b_run="five", a_model="m", b_model="m", a_task="t", b_task="u")
     runs = {"five": [row("u", "m", 2.0), row("t", "m", 2.0)]}
     (table,) = tables([row("t", "m", 1.0)], [won], **runs)
     assert bold(table) == []
-    assert comparisons_table([won]).lines[0][0][0] == "u / t"
+    assert comparisons_table([won]).lines[0][0][0] == "t / u"
 
 
 def test_runs_side_by_side_are_named_by_what_tells_them_apart():

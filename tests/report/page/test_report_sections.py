@@ -28,7 +28,7 @@ def row(task="arc", value=60.0, **more):
 def compared(a="m", b="other", p=0.01, **more):
     sides = {"a": a, "b": b, "a_model": a, "b_model": b}
     found = {"difference": 4.25, "ci95": [1.5, 7.25], "p": p, "p_corrected": p, "family": 3, "ahead": a}
-    counts = {"wins": 20, "losses": 5, "ties": 75, "n": 100}
+    counts = {"won": 20, "lost": 5, "tied": 75, "n": 100}
     return {"task": "arc", "metric": "Accuracy", "higher_is_better": True, **sides, **found, **counts, **more}
 
 

@@ -156,9 +156,9 @@ def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = Tru
         lines.append((labels, [cell if intervals else cell._replace(interval=None)]))
     tested = [row for row in comparisons if finite(row["p_corrected"]) is not None]
     wholes, parts = ({row["family"] for row in tested if ("category" in row) is part} for part in (False, True))
-    notes = [f"The difference is that of the first system minus the second{', with its 95 % interval' * intervals}."]
+    notes = [f"The difference is the second system minus the first{', with its 95 % interval' * intervals}."]
     if any(row.get("higher_is_better") is False for row in comparisons):
-        notes.append("Where lower is better, the system with the negative difference is ahead.")
+        notes.append("Where lower is better, a negative difference is in favour of the second.")
     notes.append(f"p is that of a paired test{_corrected(wholes, parts)}.")
     notes.append("A difference in bold is beyond chance (p < 5 %).")
     notes += [f"{line}." for line in mark_legend(comparisons)]
@@ -174,7 +174,7 @@ def _side_name(row: ResultRow, side: str) -> str | ColumnName:
 
 def _compared_task(row: ResultRow) -> str:
     """Return the name of a task, or those of both systems, and the category."""
-    names = dict.fromkeys((row.get("a_task", row["task"]), row["task"]))
+    names = dict.fromkeys((row["task"], row.get("b_task", row["task"])))
     return " / ".join(names) + (f"[{row['category']}]" if "category" in row else "")
 
 

@@ -19,7 +19,7 @@ from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.numbers import Estimate, Number, estimate, field_number
 from kshot.report.systems import shown_measures
 from kshot.report.table import marked_figure, short_names
-from kshot.report.verdicts import correction, p_value
+from kshot.report.verdicts import correction, p_value, system_name
 from kshot.runs.swept_rows import SWEEP
 
 if TYPE_CHECKING:
@@ -205,24 +205,24 @@ def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str
         yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics in summary.json.", class_="soft")
 
 
-_PAIR_HEADS = ("task", "a", "b", "a − b", "95 %", "p", "a is better", "b is better", "tied", "ahead")
+_PAIR_HEADS = ("task", "a", "b", "b − a", "95 %", "p", "b is better", "a is better", "tied", "ahead")
 
 
 def _digits(row: ResultRow) -> tuple[int, int]:
     """Return how many digits a difference and its interval need."""
-    small = abs(row["difference"]) <= 1 and abs((row["ci95"] or [0])[-1]) <= 1
+    small = all(abs(each) <= 1 for each in (row["difference"], *(row["ci95"] or ())))
     return (3, 3) if small else (2, 1)
 
 
 def _pair_row(run: PageRun, row: ResultRow, names: Mapping[str, str], *, several: bool) -> IntervalRow:
-    name = f"{_system(row, 'a', names)} − {_system(row, 'b', names)}"
+    name = f"{system_name(row, 'b', names)} − {system_name(row, 'a', names)}"
     figure = estimate(run, row, _digits(row), "difference", "+")
-    counts = [field_number(run, row, each) for each in ("wins", "losses")]
+    counts = [field_number(run, row, each) for each in ("won", "lost")]
     return IntervalRow(name, figure, counts, str(row["task"]) if several else "", hollow=row["ahead"] is None)
 
 
 def _pair_cells(run: PageRun, row: ResultRow, names: Mapping[str, str]) -> list[Cell]:
-    systems = {row[side]: _system(row, side, names) for side in ("a", "b")}
+    systems = {row[side]: system_name(row, side, names) for side in ("a", "b")}
     found = estimate(run, row, _digits(row), "difference", "+")
     return [
         str(row["task"]),
@@ -231,11 +231,6 @@ def _pair_cells(run: PageRun, row: ResultRow, names: Mapping[str, str]) -> list[
         found.value,
         found,
         Number(row["p_corrected"], p_value(row), run.address(row), "p_corrected"),
-        *(field_number(run, row, name) for name in ("wins", "losses", "ties")),
+        *(field_number(run, row, name) for name in ("won", "lost", "tied")),
         "open" if row["ahead"] is None else systems.get(row["ahead"], str(row["ahead"])),
     ]
-
-
-def _system(row: ResultRow, side: str, names: Mapping[str, str]) -> str:
-    chunks = row.get(f"{side}_chunks")
-    return names[row[f"{side}_model"]] + ("" if chunks is None else f" · {chunks}")
