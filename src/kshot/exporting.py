@@ -22,8 +22,8 @@ from kshot.runs.record import RunRecord, read_record, read_summary
 from kshot.runs.sample_verdicts import with_rules
 
 if TYPE_CHECKING:
-    from kshot.report.exports.paper_tables import FiguresTable
     from kshot.report.exports.typed_columns import Rows
+    from kshot.report.view import TableView
     from kshot.runs.compared_run import ComparedRun
     from kshot.runs.comparing import Comparison
 
@@ -216,7 +216,7 @@ class Export:
             label = self.label or label_of(runs[0].label, self.what or PARTS[0])
             file.write(latex_of(self._tables(runs), label, self.caption))
 
-    def _tables(self, runs: Sequence[ComparedRun]) -> list[FiguresTable]:
+    def _tables(self, runs: Sequence[ComparedRun]) -> list[TableView]:
         from kshot.report.exports.paper_tables import comparisons_table, figures_tables
 
         if self.what == "comparisons":

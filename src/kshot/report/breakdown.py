@@ -12,7 +12,8 @@ from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import cell
-from kshot.report.table import marked_figure, number, short_names
+from kshot.report.figure_cells import marked_figure, number
+from kshot.report.table import short_names
 from kshot.runs.headline import finite, headlines
 
 By: TypeAlias = Literal["category", "subset", "task"]

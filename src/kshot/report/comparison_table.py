@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -15,9 +15,11 @@ from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, cell, shortened
 from kshot.report.columns import broken, fair_width
 from kshot.report.compared_pairs import pair_names, pair_of
-from kshot.report.comparison_words import SENTENCES, digits_of, not_compared, signed, task_name
-from kshot.report.table import marked_figure
-from kshot.report.verdicts import correction, p_value
+from kshot.report.comparison_view import COUNTS, comparison_view
+from kshot.report.comparison_words import SENTENCES, not_compared, task_name
+from kshot.report.drawn_table import STYLES
+from kshot.report.verdicts import correction
+from kshot.report.view import TableView
 from kshot.runs.headline import headlines
 
 _MAX_ROWS = 12
@@ -41,19 +43,17 @@ _NARROW: tuple[set[str], ...] = (set(), {"95 %"}, {"95 %", "n"})
 _GAP = 2
 """The space between columns."""
 
-_VERDICTS = {"better": ("ahead", "bold green"), "worse": ("behind", "bold red"), None: ("", "")}
-_COUNTS = ("won", "lost", "both", "neither", "tied")
-_OTHER_COUNTS = _COUNTS[2:]
-_TOLD: tuple[tuple[str, ...], ...] = ((), ("verdict",), ("verdict", *_OTHER_COUNTS), ("verdict", *_COUNTS))
+_OTHER_COUNTS = COUNTS[2:]
+_TOLD: tuple[tuple[str, ...], ...] = ((), ("verdict",), ("verdict", *_OTHER_COUNTS), ("verdict", *COUNTS))
 """What a table does without, until it fits, where sentences tell the counts."""
 
-_UNTOLD: tuple[tuple[str, ...], ...] = ((), ("verdict",), _COUNTS, ("verdict", *_COUNTS))
+_UNTOLD: tuple[tuple[str, ...], ...] = ((), ("verdict",), COUNTS, ("verdict", *COUNTS))
 """The same where a second table has the counts."""
 
 _CATEGORIES: tuple[tuple[str, ...], ...] = (
     *_TOLD[:3],
     ("verdict", *_OTHER_COUNTS, "95 %"),
-    ("verdict", *_COUNTS, "95 %"),
+    ("verdict", *COUNTS, "95 %"),
 )
 
 
@@ -85,9 +85,9 @@ def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> I
     yield ""
     yield cell(_title(shown), "bold")
     yield _table(fitting, width)
-    if not told and not any(column.kind in _COUNTS for column in fitting):
+    if not told and not any(column.kind in COUNTS for column in fitting):
         yield ""
-        yield _table([column for column in columns if column.words or column.kind in _COUNTS], width)
+        yield _table([column for column in columns if column.words or column.kind in COUNTS], width)
     yield from _below(rows, shown)
 
 
@@ -162,61 +162,41 @@ def _below(rows: Sequence[ResultRow], shown: Sequence[ResultRow]) -> Iterator[Re
 
 def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
     """Return all columns that rows can have; ``part``: what they are about beside a task."""
-    pairs = pair_names(rows)
+    pairs, view = pair_names(rows), comparison_view(rows)
+    styles = ["bold" if "average" in row else "" for row in rows]
+
+    def words(name: str, texts: Sequence[str]) -> _ComparedColumn:
+        cells = [cell(text, style) for text, style in zip(texts, styles, strict=True)]
+        return _ComparedColumn(name, name, cells, words=True)
+
     columns = []
     if not part or len(set(map(task_name, rows))) > 1:
-        columns.append(_words("task", rows, task_name))
+        tasks = list(map(task_name, rows))  # a task is written once for all rows below
+        columns.append(words("task", ["" if at and each == tasks[at - 1] else each for at, each in enumerate(tasks)]))
     if part:
-        columns.append(_words(part, rows, lambda row: shortened(row[part], _MAX_PART)))
+        columns.append(words(part, [shortened(row[part], _MAX_PART) for row in rows]))
     if len(set(map(metric_label, rows))) > 1:
-        marks = {True: "", False: " ↓"}  # as the field marks what should be low
-        columns.append(_words("metric", rows, lambda row: f"{metric_label(row)}{marks[row['higher_is_better']]}"))
+        columns.append(words("metric", [each.written for each in view.cells("metric")]))
     if pairs.several:
-        columns.append(_words(pairs.heading, rows, lambda row: pairs.names[pair_of(row)]))
-    headings = ("baseline", "value" if pairs.several and pairs.heading == "run" else "run")
+        columns.append(words(pairs.heading, [pairs.names[pair_of(row)] for row in rows]))
+    headings = {"run": "value"} if pairs.several and pairs.heading == "run" else {}
     labels = (pairs.baseline, pairs.run)
     if all(labels) and max(map(cell_len, labels)) <= _MAX_HEADING:
-        headings = labels
-    return [*columns, *_figures(rows, headings), *_counts(rows)]
+        headings = dict(zip(("baseline", "run"), labels, strict=True))
+    return [*columns, *_figures(view, {"difference": "diff", "verdict": ""} | headings)]
 
 
-def _words(name: str, rows: Sequence[ResultRow], text: Callable[[ResultRow], str]) -> _ComparedColumn:
-    """Return a column of words; a task is written once for all rows below."""
-    texts = [text(row) for row in rows]
-    if name == "task":
-        texts = ["" if at and each == texts[at - 1] else each for at, each in enumerate(texts)]
-    styles = ["bold" if "average" in row else "" for row in rows]
-    return _ComparedColumn(
-        name, name, [cell(each, style) for each, style in zip(texts, styles, strict=True)], words=True
-    )
-
-
-def _figures(rows: Sequence[ResultRow], headings: tuple[str, str]) -> Iterator[_ComparedColumn]:
-    scales = {name: digits_of([row for row in rows if row["metric"] == name]) for name in {r["metric"] for r in rows}}
-    digits = [scales[row["metric"]] for row in rows]
-    several = list(zip(rows, digits, strict=True))
-    yield _ComparedColumn("n", "n", [cell(f"{row['n']:,}") for row in rows])
-    for side, heading in zip(("baseline", "run"), headings, strict=True):
-        values = [cell(marked_figure(row, max(few, 2), side)) for row, few in several]
-        yield _ComparedColumn(side, heading, values)
-    differences = [
-        cell("–" if row["difference"] is None else signed(row["difference"], max(few, 2)), _VERDICTS[row["verdict"]][1])
-        for row, few in several
-    ]
-    yield _ComparedColumn("difference", "diff", differences)
-    intervals = [
-        "" if row["ci95"] is None else " to ".join(signed(end, few) for end in row["ci95"]) for row, few in several
-    ]
-    yield _ComparedColumn("95 %", "95 %", [cell(each, "dim") for each in intervals])
-    yield _ComparedColumn("p", "p", [cell("" if row["p_corrected"] is None else p_value(row)) for row in rows])
-    if any(row["verdict"] for row in rows):
-        yield _ComparedColumn("verdict", "", [cell(*_VERDICTS[row["verdict"]]) for row in rows])
-
-
-def _counts(rows: Sequence[ResultRow]) -> Iterator[_ComparedColumn]:
-    for name in _COUNTS:
-        if any(row.get(name) is not None for row in rows):
-            yield _ComparedColumn(name, name, [cell("" if row.get(name) is None else f"{row[name]:,}") for row in rows])
+def _figures(view: TableView, headings: Mapping[str, str]) -> Iterator[_ComparedColumn]:
+    """Yield the columns of numbers, and who is ahead if anyone is."""
+    texts = {name: [cell(each.written) for each in view.cells(name)] for name in ("n", "baseline", "run", "p")}
+    differences = view.cells("difference")
+    texts["difference"] = [cell(each.text, STYLES[each.tone]) for each in differences]
+    texts["95 %"] = [cell(" to ".join(end.text for end in each.interval or ()), "dim") for each in differences]
+    texts["verdict"] = [cell(each.text if each.tone else "", STYLES[each.tone]) for each in view.cells("verdict")]
+    texts |= {name: [cell(each.text) for each in view.cells(name)] for name in COUNTS if name in view}
+    for name in ("n", "baseline", "run", "difference", "95 %", "p", "verdict", *COUNTS):
+        if name in texts and (name != "verdict" or any(each.tone for each in differences)):
+            yield _ComparedColumn(name, headings.get(name, name), texts[name])
 
 
 def _fitting(columns: Sequence[_ComparedColumn], steps: Sequence[Collection[str]], width: int) -> list[_ComparedColumn]:

@@ -9,7 +9,7 @@ from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import shortened
-from kshot.report.table import number
+from kshot.report.figure_cells import number
 from kshot.report.verdicts import shown_p
 
 SENTENCES = 5

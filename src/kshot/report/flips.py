@@ -15,9 +15,9 @@ from kshot.report.cells import cell, shortened
 from kshot.report.columns import cut, fair_width
 from kshot.report.compared_pairs import PairNames, pair_names, pair_of
 from kshot.report.comparison_words import digits_of, task_name
+from kshot.report.figure_cells import number
 from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
-from kshot.report.table import number
 
 _SIGNS = {True: ("+", "bold green"), False: ("-", "bold red")}
 _MAX_NAME, _MIN_TEXT = 20, 8

@@ -13,7 +13,8 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import SafeText, block, cell
 from kshot.report.columns import broken, fair_width
-from kshot.report.table import marked_figure, number, short_names
+from kshot.report.figure_cells import marked_figure, number
+from kshot.report.table import short_names
 from kshot.report.verdicts import shown_p
 from kshot.runs.baseline_checks import unpaired_samples, why_left_out
 

@@ -8,16 +8,19 @@ from html import escape
 
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
-from kshot.core.visible import metric_label, one_line
+from kshot.core.visible import one_line
 from kshot.report.comparison import main_rows
-from kshot.report.comparison_words import answers, digits_of, signed, task_name, warnings
-from kshot.report.setting_table import setting_name, setting_text
-from kshot.report.table import marked_figure, number, short_names
-from kshot.report.verdicts import model_verdicts, p_value
+from kshot.report.comparison_view import COUNTS, SYSTEMS, comparison_view
+from kshot.report.comparison_words import answers, task_name, warnings
+from kshot.report.figure_cells import number
+from kshot.report.figures_view import figures_view, model_names
+from kshot.report.setting_table import settings_view
+from kshot.report.verdicts import model_verdicts
+from kshot.report.view import Cell, Column, Content, TableView, cell_of
 from kshot.runs.comparing import Comparison
 from kshot.runs.headline import failed_samples, finite
 from kshot.runs.record import RunRecord
-from kshot.runs.swept_rows import SAME, SWEEP, task_label
+from kshot.runs.swept_rows import SAME, SWEEP
 
 MAX_ROWS = 30
 """Rows that a table shows; a notebook is no place for hundreds."""
@@ -63,35 +66,48 @@ def _of_models(comparisons: Sequence[ResultRow]) -> list[ResultRow]:
 
 
 def _table(rows: Sequence[ResultRow]) -> str:
-    names = short_names(dict.fromkeys(str(row.get("model", "")) for row in rows))
-    columns = ["task", *(["model"] if len(names) > 1 else []), "metric", "n", "value", "95 %", ""]
-    columns += ["failed"] if any(row.get("failed") for row in rows) else []
-    scales = _scales(rows)
-    lines = ["".join(_cell(name, name, "th") if name else _ends(scales) for name in columns)]
-    for row in rows[:MAX_ROWS]:
-        texts = {
-            "task": task_label(row),
-            "model": names[str(row.get("model", ""))],
-            "metric": metric_label(row),
-            "n": row.get("n", ""),
-            "value": marked_figure(row),
-            "95 %": "" if row.get("ci95") is None else "–".join(number(end, 1) for end in row["ci95"]),
-            "failed": row.get("failed") or "",
-        }
-        drawn = _chart(row, scales[row["metric"]])
-        lines.append("".join(_cell(texts[name], name) if name else f"<td>{drawn}</td>" for name in columns))
-    return _rows(lines, _rest(rows, len(columns))) + _legend(rows[:MAX_ROWS])
+    view, scales = figures_view(rows, systems=model_names(rows)), _scales(rows)
+    view = view.only("task", "model", "metric", "n", "value", "95 %", "failed")
+    drawn = [_chart(row, scales[row["metric"]]) for row in rows[:MAX_ROWS]]
+    return _drawn_table(view, drawn, _ends(scales)) + _legend(rows[:MAX_ROWS])
+
+
+def _drawn_table(view: TableView, charts: Sequence[str], head: str) -> str:
+    """Return the rows that have a chart, which stands after the interval; ``head`` is that of the charts."""
+    place = [column.name for column in view.columns].index("95 %") + 1
+    lines = _lines(view)
+    drawn = [head, *(f"<td>{chart}</td>" for chart in charts)]
+    shown = ["".join([*line[:place], chart, *line[place:]]) for line, chart in zip(lines, drawn, strict=False)]
+    return _rows(shown, _rest(view, len(view.columns) + 1))
+
+
+def _lines(view: TableView) -> list[list[str]]:
+    """Return the cells of the head and of each row."""
+    rows = [[_cell(_shown(*each), each[0]) for each in zip(view.columns, row, strict=True)] for row in view.rows]
+    return [[_cell(column.heading, column, "th") for column in view.columns], *rows]
+
+
+def _shown(column: Column, content: Content) -> str:
+    """Return the text of a cell; counts are plain, and the marks of a difference stand beside its figures."""
+    found = cell_of(content)
+    if column.kind == "interval":
+        return found.between
+    return found.text if column.name == "difference" else str(found.number) if _is_count(found) else found.written
+
+
+def _is_count(found: Cell) -> bool:
+    return isinstance(found.number, int) and bool(found.text)
 
 
 def _legend(rows: Sequence[ResultRow]) -> str:
     return "".join(f"<div>{_text(line)}</div>" for line in mark_legend(rows))
 
 
-def _rest(rows: Sequence[ResultRow], columns: int) -> list[str]:
+def _rest(view: TableView, columns: int) -> list[str]:
     """Return the line that counts the rows that are not shown."""
-    if len(rows) <= MAX_ROWS:
+    if len(view.rows) <= MAX_ROWS:
         return []
-    rest = f"… and {len(rows) - MAX_ROWS} more: to_pandas() has all of them"
+    rest = f"… and {len(view.rows) - MAX_ROWS} more: to_pandas() has all of them"
     return [f'<td colspan="{columns}" style="text-align:left">{rest}</td>']
 
 
@@ -100,12 +116,9 @@ def _rows(lines: Sequence[str], more: Sequence[str] = ()) -> str:
     return f'<table style="border-collapse:collapse;border:0">{rows}</table>'
 
 
-_NUMBERS = {"n", "value", "95 %", "failed", "before", "after", "difference", "p", "won", "lost"}
-
-
-def _cell(value: object, column: str, tag: str = "td") -> str:
+def _cell(value: object, column: Column, tag: str = "td") -> str:
     """Return a cell: numbers stand to the right on one line, a foreign name may wrap."""
-    side, wrap = ("right", "nowrap") if column in _NUMBERS else ("left", "normal")
+    side, wrap = ("left", "normal") if column.kind == "words" else ("right", "nowrap")
     return f'<{tag} style="text-align:{side};white-space:{wrap};padding:2px 10px 2px 0">{_text(value)}</{tag}>'
 
 
@@ -182,33 +195,28 @@ def comparison_html(comparison: Comparison) -> str:
         if found
     ]
     if comparison.settings:
-        heads = [_cell(each["label"], "", "th") for each in comparison.runs]
-        lines = [f"{_cell('setting', '', 'th')}{''.join(heads)}"]
-        for row in comparison.settings:
-            values = [_cell(setting_text(value, row), "") for value in row["values"]]
-            lines.append(f"{_cell(setting_name(row), '')}{''.join(values)}")
-        parts.append(f"<details><summary>What differs ({len(comparison.settings)})</summary>{_rows(lines)}</details>")
+        view = settings_view(comparison.settings, [each["label"] for each in comparison.runs])
+        different = _rows(list(map("".join, _lines(view))))
+        parts.append(f"<details><summary>What differs ({len(comparison.settings)})</summary>{different}</details>")
     parts += [f"<div>{_text(line)}</div>" for line in (*warnings(rows), *comparison.notes)]
     return f'<div class="kshot">{"".join(parts)}</div>'
 
 
 def _differences(rows: Sequence[ResultRow]) -> str:
     systems = {(row["baseline"], row["run"]) for row in rows}
-    several = ["baseline", "run"] if len(systems) > 1 else []
-    columns = ["task", *several, "metric", "n", "before", "after", "difference", "95 %", "", "p", "won", "lost"]
-    heads = {name: name for name in columns} | (
-        dict(zip(("before", "after"), *systems, strict=True)) if not several else {}
-    )
+    view = comparison_view(rows, tasks=list(map(_part_name, rows)), digits=lambda few: (few, few))
+    heads = ("before", "after") if len(systems) > 1 else next(iter(systems), ("", ""))
+    names = SYSTEMS if len(systems) > 1 else ()
+    view = view.only("task", *names, "metric", "n", "baseline", "run", "difference", "95 %", "p", *COUNTS[:2])
+    view = view.renamed(dict(zip(("baseline", "run"), heads, strict=True)))
     metrics = dict.fromkeys(row["metric"] for row in rows)
-    same = {metric: [row for row in rows if row["metric"] == metric] for metric in metrics}
-    scales = {metric: _reach(found) for metric, found in same.items()}
-    digits = {metric: digits_of(found) for metric, found in same.items()}
-    lines = ["".join(_cell(heads[name], name, "th") for name in columns)]
-    for row in rows[:MAX_ROWS]:
-        texts = _compared_texts(row, digits[row["metric"]])
-        drawn = _chart(row, scales[row["metric"]], "difference")
-        lines.append("".join(_cell(texts[name], name) if name else f"<td>{drawn}</td>" for name in columns))
-    return _rows(lines, _rest(rows, len(columns))) + _legend(rows[:MAX_ROWS])
+    scales = {metric: _reach([row for row in rows if row["metric"] == metric]) for metric in metrics}
+    drawn = [_chart(row, scales[row["metric"]], "difference") for row in rows[:MAX_ROWS]]
+    return _drawn_table(view, drawn, _cell("", Column(""), "th")) + _legend(rows[:MAX_ROWS])
+
+
+def _part_name(row: ResultRow) -> str:
+    return f"{row['task']}[{row['category']}]" if "category" in row else task_name(row)
 
 
 def _reach(rows: Sequence[ResultRow]) -> tuple[float, float]:
@@ -216,18 +224,3 @@ def _reach(rows: Sequence[ResultRow]) -> tuple[float, float]:
     ends = [abs(each) for row in rows for each in _known(row["difference"], *(row["ci95"] or ()))]
     furthest = max(ends, default=0.0)
     return -furthest, furthest
-
-
-def _compared_texts(row: ResultRow, digits: int) -> dict[str, object]:
-    """Return the cells of a comparison; "–" stands for a figure that no sample gives."""
-    return {
-        **{each: row[each] for each in ("baseline", "run", "n")},
-        **{each: "" if row.get(each) is None else row[each] for each in ("won", "lost")},
-        "before": marked_figure(row, digits, "baseline"),
-        "after": marked_figure(row, digits, "run"),
-        "task": f"{row['task']}[{row['category']}]" if "category" in row else task_name(row),
-        "metric": f"{metric_label(row)}{'' if row['higher_is_better'] else ' ↓'}",
-        "difference": "–" if row["difference"] is None else signed(row["difference"], digits),
-        "95 %": "" if row["ci95"] is None else " to ".join(signed(end, digits) for end in row["ci95"]),
-        "p": "" if row["p_corrected"] is None else p_value(row),
-    }

@@ -15,6 +15,7 @@ from kshot.core.visible import one_line
 from kshot.report.cells import cell
 from kshot.report.columns import cut
 from kshot.report.sample_texts import written
+from kshot.report.view import TableView, words
 
 _MIN_COLUMN = 16
 """A value that gets fewer terminal columns than this cannot be read; then the settings are a list."""
@@ -28,6 +29,12 @@ _LONGEST = 500
 """Characters that may have to be measured: no terminal is wider."""
 
 _SPACE = 2
+
+
+def settings_view(settings: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> TableView:
+    """Return settings down and runs across, with whole values."""
+    rows = [[setting_name(row), *(setting_text(value, row) for value in row["values"])] for row in settings]
+    return TableView(words("setting", *labels), rows)
 
 
 def setting_table(settings: Sequence[Mapping[str, Any]], labels: Sequence[str], width: int) -> RenderableType:

@@ -8,14 +8,14 @@ from pathlib import PurePath
 
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
-from kshot.core.visible import metric_label
+from kshot.report.comparison_view import comparison_view
+from kshot.report.figures_view import figures_view, model_names
 from kshot.report.gates import gate_finding, gate_label, gate_legend, gate_subjects, pairing_lines, verdict_of
 from kshot.report.markdown_table import Markdown, markdown_table, markdown_text
-from kshot.report.table import marked_figure, number, short_names
-from kshot.report.verdicts import p_value
+from kshot.report.view import Cell, Column, Content, TableView, cell_of, words
 from kshot.runs.first_failures import first_failures
 from kshot.runs.record import RunRecord
-from kshot.runs.swept_rows import SAME, task_label
+from kshot.runs.swept_rows import SAME
 
 MAX_BYTES = 1 << 20
 """GitHub refuses the summary of a step that is larger."""
@@ -55,10 +55,22 @@ def _name(text: object) -> Markdown:
     return markdown_text(whole if len(whole) <= _MAX_NAME else f"{whole[: _MAX_NAME - 1]}…")
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[int] = ()) -> str:
-    cells = [[None if value is None else _name(value) for value in row] for row in rows[:_MAX_ROWS]]
-    more = f"\n… and {len(rows) - _MAX_ROWS} more rows\n" if len(rows) > _MAX_ROWS else ""
-    return markdown_table(header, cells, numbers) + more
+def _table(view: TableView) -> str:
+    """Return the first rows of a view; counts are plain, and the marks of differences stand beside their figures."""
+    right = {at for at, column in enumerate(view.columns) if column.kind != "words"}
+    cells = [[_shown(*each) for each in zip(view.columns, row, strict=True)] for row in view.rows[:_MAX_ROWS]]
+    more = f"\n… and {len(view.rows) - _MAX_ROWS} more rows\n" if len(view.rows) > _MAX_ROWS else ""
+    return markdown_table([column.heading for column in view.columns], cells, right) + more
+
+
+def _shown(column: Column, content: Content) -> Markdown | None:
+    found = cell_of(content)
+    if column.kind == "interval":
+        return _name(found.between) if found.interval else None
+    if isinstance(found.number, int):
+        return _name(found.number)
+    text = found.text if column.name in {"difference", "metric"} else found.written
+    return None if content is None else _name(text)
 
 
 _SIGNS = {True: "✅ passed", False: "❌ failed", None: "➖ skipped"}
@@ -76,7 +88,7 @@ def _gates(gates: Sequence[ResultRow]) -> Iterator[str]:
         ]
         for row, subject in order
     ]
-    yield _table(["gate", "check", "task", "found"], rows) + _legend(gate_legend(gates))
+    yield _table(TableView(words("gate", "check", "task", "found"), rows)) + _legend(gate_legend(gates))
 
 
 _ORDER = (False, None, True)
@@ -85,48 +97,25 @@ _ORDER = (False, None, True)
 def _figures(results: Sequence[ResultRow]) -> Iterator[str]:
     """Yield the figures of tasks and averages; the subsets of averages are folded."""
     rows = [row for row in results if not row.get("detail") and not {"category", "gap", SAME} & row.keys()]
-    names = short_names(dict.fromkeys(str(row["model"]) for row in rows))
     averaged = any("average" in row for row in rows)
     folded: dict[bool, list[ResultRow]] = {True: [], False: []}
     for row in rows:
         folded["example_seed" in row or (averaged and "subset" in row)].append(row)
     parts, whole = folded[True], folded[False]
     if whole:
-        yield _results(whole, names)
+        yield _results(whole, rows)
     if parts:
         title = f"{len(parts)} figures of subsets and draws"
-        yield f"<details><summary>{title}</summary>\n\n{_results(parts, names)}\n</details>"
+        yield f"<details><summary>{title}</summary>\n\n{_results(parts, rows)}\n</details>"
 
 
-def _results(rows: Sequence[ResultRow], names: dict[str, str]) -> str:
-    models = len(names) > 1
-    failed = any(row["failed"] for row in rows)
-    header = ["task", *(["model"] if models else []), "metric", "value", "95 %", "n", *(["failed"] if failed else [])]
-    lines = [
-        [
-            *(task_label(row), *([names[str(row["model"])]] if models else []), metric_label(row)),
-            *(
-                marked_figure(row),
-                _ends(row["ci95"]),
-                row["n"],
-                *([row["failed"]] if failed else []),
-            ),
-        ]
-        for row in rows
-    ]
-    return _table(header, lines, range(2 + models, len(header))) + _legend(mark_legend(rows))
+def _results(rows: Sequence[ResultRow], among: Sequence[ResultRow]) -> str:
+    view = figures_view(rows, systems=model_names(rows, among))
+    return _table(view.only("task", "model", "metric", "value", "95 %", "n", "failed")) + _legend(mark_legend(rows))
 
 
 def _legend(lines: Sequence[str]) -> str:
     return "".join(f"\n{_name(line)}\n" for line in lines)
-
-
-def _number(value: float | None, sign: str = "") -> str:
-    return "–" if value is None else number(value, 2, sign)
-
-
-def _ends(interval: Sequence[float] | None, sign: str = "", between: str = "–") -> str | None:
-    return None if interval is None else between.join(number(end, 1, sign) for end in interval)
 
 
 def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
@@ -135,17 +124,13 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
     for path in dict.fromkeys(row["baseline_path"] for row in compared):
         rows = [row for row in compared if row["baseline_path"] == path]
         yield f"### Compared with {_name(path)}"
-        lines = [
-            [
-                *(subject, metric_label(row), marked_figure(row, side="baseline"), marked_figure(row, side="run")),
-                *(_number(row["difference"], "+"), _ends(row["ci95"], "+", " to ")),
-                *(None if row["p_corrected"] is None else p_value(row), row["verdict"] or "not told apart"),
-                *(row["n"], row.get("won"), row.get("lost")),
-            ]
-            for row, subject in zip(rows, gate_subjects(rows), strict=True)
-        ]
-        header = ["task", "metric", "baseline", "run", "difference", "95 %", "p", "verdict", "paired", "won", "lost"]
-        yield _table(header, lines, (2, 3, 4, 5, 6, 8, 9, 10)) + _legend(mark_legend(rows))
+        view = comparison_view(rows, tasks=gate_subjects(rows), digits=lambda _: (2, 1))
+        view = view.changed("verdict", lambda found: Cell(_VERDICTS[found.tone])).renamed({"n": "paired"})
+        yield _table(view.only(*_COMPARED, "n", "won", "lost")) + _legend(mark_legend(rows))
+
+
+_COMPARED = ("task", "metric", "baseline", "run", "difference", "95 %", "p", "verdict")
+_VERDICTS = {"good": "better", "bad": "worse", "": "not told apart"}
 
 
 def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:

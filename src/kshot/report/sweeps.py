@@ -15,7 +15,8 @@ from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell, shortened
 from kshot.report.curve import Curve, CurvePoint, CurveSeries
-from kshot.report.table import number, short_names
+from kshot.report.figure_cells import number
+from kshot.report.table import short_names
 from kshot.runs.headline import finite
 from kshot.runs.swept_rows import MAX_LINES, SHOTS, SweptFigures, shown_value, swept_figures
 

@@ -9,8 +9,9 @@ from kshot.core.failed_parts import failure_mark
 from kshot.core.p_values import p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
+from kshot.report.figure_cells import number
 from kshot.report.systems import shown_measures
-from kshot.report.table import number, short_names
+from kshot.report.table import short_names
 
 _MAX_LISTED = 3
 """Systems that a verdict lists."""

@@ -9,6 +9,7 @@ import pytest
 from kshot.report.exports.latex import is_label, label_of, latex_of, latex_text
 from kshot.report.exports.markdown import markdown_of
 from kshot.report.exports.paper_tables import comparisons_table, figures_tables
+from kshot.report.view import cell_of
 from kshot.runs.record import RunRecord
 
 NAMES = [
@@ -33,7 +34,18 @@ def tables(rows, comparisons=(), **runs):
 
 
 def bold(table):
-    return [labels[0] for labels, cells in table.lines if any(cell and cell.ahead for cell in cells)]
+    return [row[0] for row in table.rows if any(cell.tone == "strong" for cell in map(cell_of, row))]
+
+
+def figures(table):
+    """The figures of each line, with what stands between the ends of their intervals."""
+    at = [at for at, column in enumerate(table.columns) if column.kind == "figure"]
+    return [[row[each] and (row[each].written, row[each].between, row[each].tone) for each in at] for row in table.rows]
+
+
+def heads(table, kind):
+    """The headings of the columns before the figures, or of those."""
+    return [column.heading for column in table.columns if (column.kind == "figure") is (kind == "figure")]
 
 
 def test_tasks_go_down_and_systems_across():
@@ -43,11 +55,12 @@ def test_tasks_go_down_and_systems_across():
         row("u", "b", 3.0, "PPL", half=0.02, higher_is_better=False),
     ]
     (table,) = tables(rows)
-    assert (table.labels, table.columns) == (["task", "metric", "n", "failed"], [("a",), ("b",)])
-    assert [labels for labels, _ in table.lines] == [["t", "EM", "10 / 0", "0 / 10"], ["u", "PPL ↓", "10", "0"]]
-    assert table.lines[0][1][1].value == "–"  # a model that failed everywhere has no figure, and no 0
-    assert table.lines[0][1][0] == ("61.2", ("59.8", "62.8"), False)
-    assert table.lines[1][1] == [None, ("3.000", ("2.980", "3.020"), False)]  # digits by the width of the interval
+    assert (heads(table, "label"), heads(table, "figure")) == (["task", "metric", "n", "failed"], ["a", "b"])
+    assert [row[:4] for row in table.rows] == [["t", "EM", "10 / 0", "0 / 10"], ["u", "PPL ↓", "10", "0"]]
+    assert figures(table) == [
+        [("61.2", "59.8–62.8", ""), ("–", "", "")],  # a model that failed everywhere has no figure, and no 0
+        [None, ("3.000", "2.980–3.020", "")],  # digits by the width of the interval
+    ]
     assert {"Failed samples are in no figure.", "↓: lower is better."} <= set(table.notes)
     assert r"u & PPL $\downarrow$ & 10" in latex_of([table], "tab:r")
 
@@ -99,20 +112,20 @@ def test_a_comparison_of_tasks_with_other_names_is_of_no_line():
     runs = {"five": [row("u", "m", 2.0), row("t", "m", 2.0)]}
     (table,) = tables([row("t", "m", 1.0)], [won], **runs)
     assert bold(table) == []
-    assert comparisons_table([won]).lines[0][0][0] == "t / u"
+    assert comparisons_table([won]).rows[0][0] == "t / u"
 
 
 def test_runs_side_by_side_are_named_by_what_tells_them_apart():
     same = tables([row("t", "m", 1.0)], five=[row("t", "m", 2.0)])
-    assert same[0].columns == [("r",), ("five",)]
-    assert tables([row("t", "m", 1.0)], five=[row("t", "o", 2.0)])[0].columns == [("m",), ("o",)]
+    assert heads(same[0], "figure") == ["r", "five"]
+    assert heads(tables([row("t", "m", 1.0)], five=[row("t", "o", 2.0)])[0], "figure") == ["m", "o"]
     both = tables([row("t", "m", 1.0), row("t", "o", 1.0)], five=[row("t", "m", 2.0)])
-    assert both[0].columns == [("r", "m"), ("r", "o"), ("five", "m")]
+    assert heads(both[0], "figure") == ["r · m", "r · o", "five · m"]
     assert " r · m |" in markdown_of(both)
     assert r"\multicolumn{2}{c}{\shortstack[c]{r\\m}}" in latex_of(both, "tab:r")
     won = pair("five", "r", "five", a_run="five", b_run="r", a_model="m", b_model="m")
     (table,) = tables([row("t", "m", 1.0)], [won], five=[row("t", "m", 2.0)])
-    assert [cell.ahead for cell in table.lines[0][1]] == [False, True]
+    assert [tone for _, _, tone in figures(table)[0]] == ["", "strong"]
 
 
 def test_lookup_has_lengths_across_and_passages_measures():
@@ -129,11 +142,11 @@ def test_lookup_has_lengths_across_and_passages_measures():
     detail = row("lookup:UR:10", "m", 1.0, "error", kind="lookup", lookup="UR", variant="v", length=10, detail=True)
     won = pair("bm25", "fts5", "bm25", task="handbook", metric="R@100")
     lookup, passages = tables([*of_lookup, gap, detail, *found], [won])
-    assert (lookup.columns, len(lookup.lines)) == ([("10",), ("40",)], 1)
-    assert (passages.title, passages.columns) == ("Search on handbook", [("nDCG@10",), ("R@100",)])
-    assert [[cell.ahead for cell in cells] for _, cells in passages.lines] == [[False, False], [False, True]]
+    assert (heads(lookup, "figure"), len(lookup.rows)) == (["10", "40"], 1)
+    assert (passages.title, heads(passages, "figure")) == ("Search on handbook", ["nDCG@10", "R@100"])
+    assert [[tone for _, _, tone in line] for line in figures(passages)] == [["", ""], ["", "strong"]]
     assert passages.notes[-1] == "Not every two systems could be tested on handbook by nDCG@10."
-    assert passages.lines[0][1][0].value == "0.500"
+    assert figures(passages)[0][0][0] == "0.500"
 
 
 def test_the_same_engine_on_other_passages_is_another_system():
@@ -144,14 +157,14 @@ def test_the_same_engine_on_other_passages_is_another_system():
     won = pair("fts5 · large", "fts5 · small", "fts5 · large", task="b", metric="R@2000t")
     won |= {"a_model": "fts5", "b_model": "fts5", "a_chunks": "large", "b_chunks": "small"}
     (table,) = tables(rows, [won])
-    assert [labels[0] for labels, _ in table.lines] == ["fts5 · small", "fts5 · large"]
+    assert [row[0] for row in table.rows] == ["fts5 · small", "fts5 · large"]
     assert bold(table) == ["fts5 · large"]
 
 
 @pytest.mark.parametrize("ends", [None, [0.0, 0.0], [-1e308, 1e308], [float("nan"), 1.0], [0, 10**400]])
 def test_any_interval_of_a_stranger_leaves_a_table(ends):
     (table,) = tables([row("t", "m", 5.0, ci95=ends, kind="of another version")])
-    assert table.lines[0][1][0].value == "5.00"
+    assert figures(table)[0][0][0] == "5.00"
     assert latex_of([table], "tab:r").count(r"\\") == 2
 
 
@@ -159,13 +172,13 @@ def test_comparisons_are_a_table_too():
     table = comparisons_table(
         [pair("a", "b", "a"), pair("a", "c", None, p_corrected=0.31), pair("b", "c", None, p_corrected=None)]
     )
-    assert [labels for labels, _ in table.lines] == [
+    assert [[cell_of(each).written for each in row[:-1]] for row in table.rows] == [
         ["t", "EM", "a", "b", "10", "0.02"],
         ["t", "EM", "a", "c", "10", "0.31"],
         ["t", "EM", "b", "c", "10", "–"],
     ]
-    assert [cells[0].ahead for _, cells in table.lines] == [True, False, False]
-    assert table.lines[0][1][0].value == "+5.0"
+    assert [line[0][2] for line in figures(table)] == ["strong", "", ""]
+    assert figures(table)[0][0][0] == "+5.0"
     assert "corrected for 3 comparisons" in " ".join(table.notes)
 
 
@@ -244,12 +257,12 @@ def test_a_caption_stands_for_the_title_and_the_signs_are_still_explained():
 def test_figures_without_intervals_keep_their_digits():
     runs, won = {"r": RunRecord([row("t", "a", 61.25), row("t", "b", 50.0)], [])}, pair("a", "b", "a")
     (table,) = figures_tables(runs, [won], intervals=False)
-    assert [cell for _, cells in table.lines for cell in cells] == [("61.2", None, True), ("50.0", None, False)]
+    assert figures(table)[0] == [("61.2", "", "strong"), ("50.0", "", "")]
     assert not any("intervals" in note for note in table.notes)
     assert r"t & EM & 10 & \textbf{61.2} & 50.0 \\" in latex_of([table], "tab:r")
     assert "**61.2** |" in markdown_of([table])
     compared = comparisons_table([won], intervals=False)
-    assert compared.lines[0][1] == [("+5.0", None, True)]
+    assert figures(compared)[0] == [("+5.0", "", "strong")]
     assert "interval" not in " ".join(compared.notes)
 
 

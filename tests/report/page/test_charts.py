@@ -5,32 +5,33 @@ from itertools import pairwise
 
 import pytest
 
-from kshot.report.page.charts import Chart, DataTable, chart_grid, folded, sentences
+from kshot.report.page.charts import Chart, chart_grid, folded, sentences
 from kshot.report.page.charts_heat import HeatRow, heat_map
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.charts_reliability import ReliabilityBin, reliability_chart
 from kshot.report.page.charts_stacked import StackedRow, stacked_bars
 from kshot.report.page.markup import tag
-from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.svg import SERIES, SHADES
+from kshot.report.page.tables import table_html
 from kshot.report.page.web_files import web_file
+from kshot.report.view import Cell, TableView, numbers, words
 from tests.report.page.page_reading import figures, text_of, tree, with_class
 
 HOSTILE = '<script>alert(1)</script>" onload="x\u202e\x1b[31m' + "W" * 270
 
 
 def figure(value, low=None, high=None):
-    ends = [] if low is None else [Number(end, f"{end:.1f}") for end in (low, high)]
-    return Estimate(Number(value, f"{value:.2f}"), *ends)
+    ends = None if low is None else tuple(Cell(f"{end:.1f}", end) for end in (low, high))
+    return Cell(f"{value:.2f}", value, interval=ends)
 
 
 def charts(name="a"):
     """One chart of each kind, with this text wherever a foreign one stands."""
     found, other = figure(40.0, 30.0, 52.0), figure(80.0)
-    row = IntervalRow(name, found, [Number(12, "12")], group=name)
+    row = IntervalRow(name, found, [Cell("12", 12)], group=name)
     half = figure(0.5, 0.4, 0.6)
-    bins = [ReliabilityBin(0.0, 0.5, Number(0.3, "0.30"), half, Number(4, "4"))]
+    bins = [ReliabilityBin(0.0, 0.5, Cell("0.30", 0.3), half, Cell("4", 4))]
     return [
         interval_chart("c1", name, [row], bounds=[0, 100]),
         interval_chart("c2", name, [row], reference=(0.0, "no difference")),
@@ -68,9 +69,7 @@ def cells(page):
 
 
 def test_intervals_stand_where_their_values_are():
-    page = interval_chart(
-        "c", "t", [IntervalRow("a", figure(25.0, 10.0, 50.0), [Number(8, "8")])], bounds=[0, 100]
-    ).html
+    page = interval_chart("c", "t", [IntervalRow("a", figure(25.0, 10.0, 50.0), [Cell("8", 8)])], bounds=[0, 100]).html
     (wide, narrow) = (with_class(tree(page), name)[-1] for name in ("wide", "narrow"))
     for layer in (wide, narrow):
         (whisker,) = with_class(layer, "whisker")
@@ -84,7 +83,7 @@ def test_intervals_stand_where_their_values_are():
 
 
 def test_differences_have_signs_and_a_line_at_zero():
-    ends = Estimate(Number(5.0, "+5.0"), Number(-2.0, "-2.0"), Number(12.0, "+12.0"))
+    ends = Cell("+5.0", 5.0, interval=(Cell("-2.0", -2.0), Cell("+12.0", 12.0)))
     page = interval_chart("c", "t", [IntervalRow("a", ends, hollow=True)], reference=(0.0, "no gap")).html
     assert "-2.0 to +12.0" in text_of(tree(page))
     assert with_class(tree(page), "reference")
@@ -92,7 +91,7 @@ def test_differences_have_signs_and_a_line_at_zero():
 
 
 def test_a_figure_that_is_unknown_has_no_mark():
-    page = interval_chart("c", "t", [IntervalRow("a", Estimate(Number(None, "–")))], bounds=[0, 1]).html
+    page = interval_chart("c", "t", [IntervalRow("a", Cell("–"))], bounds=[0, 1]).html
     assert not with_class(tree(page), "marker")
     assert cells(page)[1][1] == "–"
 
@@ -176,8 +175,8 @@ def test_parts_of_a_bar_add_up_and_have_patterns():
 
 def test_a_reliability_diagram_has_points_and_counts():
     bins = [
-        ReliabilityBin(0.0, 0.5, Number(0.25, "0.25"), figure(0.25, 0.1, 0.6), Number(10, "10")),
-        ReliabilityBin(0.5, 1.0, Number(0.75, "0.75"), figure(0.5, 0.2, 0.8), Number(5, "5")),
+        ReliabilityBin(0.0, 0.5, Cell("0.25", 0.25), figure(0.25, 0.1, 0.6), Cell("10", 10)),
+        ReliabilityBin(0.5, 1.0, Cell("0.75", 0.75), figure(0.5, 0.2, 0.8), Cell("5", 5)),
     ]
     page = reliability_chart("c", "t", bins).html
     (path,) = with_class(tree(page), "path")
@@ -191,8 +190,8 @@ def test_a_reliability_diagram_has_points_and_counts():
 
 
 def test_tables_align_columns_of_numbers():
-    table = DataTable(("name", "value"), [("a", Number(1.5, "1.50")), ("b", None)])
-    page = tree(table.html("Scores"))
+    table = TableView([*words("name"), *numbers("value")], [("a", Cell("1.50", 1.5)), ("b", None)])
+    page = tree(table_html(table, "Scores"))
     assert [head.get("class") for head in page.iter("th") if head.get("scope") == "col"] == [None, "num"]
     assert [text_of(head) for head in page.iter("th") if head.get("scope") == "row"] == ["a", "b"]
     assert (page[0].get("role"), page[0].get("aria-label")) == ("region", "Scores")
@@ -203,7 +202,7 @@ def test_texts_around_charts():
     (said,) = tree(sentences(["a (95 %: 1 to 2; p < 0.01) < b, p 0.3"])).iter("li")
     assert text_of(said) == "a (95\xa0%: 1 to 2; p\xa0<\xa00.01) < b, p\xa00.3"  # no line is broken within a value
     assert tree(folded("more", tag("p", "x"))).find("details/summary").text == "more"
-    assert Chart("c", "t", tag("svg"), DataTable((), []), wide=True).html.startswith('<figure class="chart wide"')
+    assert Chart("c", "t", tag("svg"), TableView((), ()), wide=True).html.startswith('<figure class="chart wide"')
 
 
 # ---- the style sheet ----

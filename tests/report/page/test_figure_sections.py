@@ -9,7 +9,7 @@ import kshot
 from kshot.report.grid import findings
 from kshot.report.page.headline_section import headline_section
 from kshot.report.page.lookup_section import lookup_section
-from kshot.report.page.numbers import estimate, field_number
+from kshot.report.page.numbers import estimate, field_number, number_html
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.passages_section import passages_section
 from kshot.report.verdicts import model_verdicts, verdicts
@@ -341,9 +341,9 @@ def test_numbers_of_search_are_written_as_its_table_writes_them():
 def test_a_number_says_where_it_stands():
     found = run([row(), row(value=66.66666666666667)])
     shown = estimate(found, found.record.results[1])
-    assert (shown.value.row, shown.value.field, shown.value.written) == ("run/results/1", "value", "66.67")
-    assert (shown.low.field, shown.high.field, shown.said) == ("ci95.0", "ci95.1", "66.67, 95 %: 56.8–75.8")
-    assert str(field_number(found, found.record.results[0], "n").html) == (
+    assert (shown.source, shown.field, shown.written) == ("run/results/1", "value", "66.67")
+    assert ([end.field for end in shown.interval], shown.said) == (["ci95.0", "ci95.1"], "66.67, 95 %: 56.8–75.8")
+    assert str(number_html(field_number(found, found.record.results[0], "n"))) == (
         '<span data-row="run/results/0"><data value="1050" data-field="n">1,050</data></span>'
     )
-    assert field_number(found, found.record.results[0], "p").value is None
+    assert field_number(found, found.record.results[0], "p").number is None

@@ -2,16 +2,17 @@
 
 from markupsafe import Markup
 
-from kshot.report.page.charts import Chart, DataTable
+from kshot.report.page.charts import Chart
 from kshot.report.page.fitted_sections import fitted_sections
 from kshot.report.page.markup import Section, tag, together
 from kshot.report.page.svg import drawing
+from kshot.report.view import TableView, words
 from tests.report.page.page_reading import text_of, tree
 
 
 def chart(at, rows, picture=1_000):
-    table = DataTable(
-        ("name", "value"), [(f"<details class='numbers'></details> {each}", "x" * 40) for each in range(rows)]
+    table = TableView(
+        words("name", "value"), [(f"<details class='numbers'></details> {each}", "x" * 40) for each in range(rows)]
     )
     drawn = drawing(f"chart-{at}", "p" * picture, [], width=10, height=10, class_="x")
     return Chart(f"chart-{at}", f"chart {at}", drawn, table).html

@@ -3,11 +3,11 @@ r"""The figures of runs as LaTeX tables for a paper; they need ``\usepackage{boo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kshot.core.visible import one_line
-from kshot.report.exports.paper_tables import NUMBER_LABELS, Cell, ColumnName, FiguresTable, joined_name
+from kshot.report.view import Cell, Column, TableView, cell_of
 
 _MAX_LINES = 45
 """Lines that fit on a page; a longer table goes on on the next one."""
@@ -45,7 +45,7 @@ def latex_text(text: object) -> str:
     return start + _LIGATURE.sub("{}", "".join(parts))
 
 
-def latex_of(tables: Iterable[FiguresTable], label: str, caption: str | None = None) -> str:
+def latex_of(tables: Iterable[TableView], label: str, caption: str | None = None) -> str:
     r"""Return the tables one after the other; ``label`` is what ``\ref`` finds them by.
 
     ``caption`` stands in the place of their titles; what explains the signs in a table follows it.
@@ -70,43 +70,57 @@ def is_label(text: str) -> bool:
     return re.fullmatch("[A-Za-z0-9:._/-]+", text) is not None
 
 
-def _is_wide(table: FiguresTable) -> bool:
+def _names(table: TableView) -> list[Column]:
+    """Return the columns before the figures."""
+    return [column for column in table.columns if column.kind != "figure"]
+
+
+def _figures(table: TableView) -> list[list[Cell | None]]:
+    """Return the figures of each line."""
+    first = len(_names(table))
+    return [[cell if isinstance(cell, Cell) else None for cell in row[first:]] for row in table.rows]
+
+
+def _is_wide(table: TableView) -> bool:
     """Whether a page has room for the table only in a smaller font."""
-    return len(table.columns) > _MAX_BESIDE or len(table.labels) > _MAX_LABELS
+    names = len(_names(table))
+    return len(table.columns) - names > _MAX_BESIDE or names > _MAX_LABELS
 
 
-def _narrowed(table: FiguresTable) -> FiguresTable:
+def _narrowed(table: TableView) -> TableView:
     """Return a wide table without its column of metrics, if all of them are one: then the caption names it."""
-    if not _is_wide(table) or "metric" not in table.labels:
+    if not _is_wide(table) or "metric" not in table:
         return table
-    at = table.labels.index("metric")
-    metrics = {joined_name(labels[at]) for labels, _ in table.lines}
+    metrics = {each.written for each in table.cells("metric")}
     if len(metrics) != 1:
         return table
-    lines = [([*labels[:at], *labels[at + 1 :]], cells) for labels, cells in table.lines]
     notes = [f"The metric is {metrics.pop()}.", *table.notes]
-    return replace(table, labels=[*table.labels[:at], *table.labels[at + 1 :]], lines=lines, notes=notes)
+    return replace(table.without("metric"), notes=notes)
 
 
-def _is_stacked(table: FiguresTable) -> bool:
+def _is_stacked(table: TableView) -> bool:
     """Whether intervals stand below their figures."""
-    has_intervals = any(cell and cell.interval for _, cells in table.lines for cell in cells)
-    return len(table.columns) > _MAX_BESIDE and has_intervals
+    return len(table.columns) - len(_names(table)) > _MAX_BESIDE and _has_intervals(table)
 
 
-def _is_long(table: FiguresTable) -> bool:
-    return len(table.lines) * (2 if _is_stacked(table) else 1) > _MAX_LINES
+def _has_intervals(table: TableView) -> bool:
+    return any(cell and cell.interval for cells in _figures(table) for cell in cells)
 
 
-def _written(given: FiguresTable, label: str, caption: str | None) -> str:
+def _is_long(table: TableView) -> bool:
+    return len(table.rows) * (2 if _is_stacked(table) else 1) > _MAX_LINES
+
+
+def _written(given: TableView, label: str, caption: str | None) -> str:
     table, is_wide = _narrowed(given), _is_wide(given)
-    beside = not _is_stacked(table) and any(cell and cell.interval for _, cells in table.lines for cell in cells)
-    columns = "".join("r" if name in NUMBER_LABELS else "l" for name in table.labels)
-    columns += (r"r@{\hspace{0.4em}}l" if beside else "r") * len(table.columns)
+    beside = not _is_stacked(table) and _has_intervals(table)
+    names, figures = _names(table), table.columns[len(_names(table)) :]
+    columns = "".join("l" if name.kind == "words" else "r" for name in names)
+    columns += (r"r@{\hspace{0.4em}}l" if beside else "r") * len(figures)
     sentences = [_sentence(table.title if caption is None else caption), *map(latex_text, table.notes)]
     told = f"\\caption{{{' '.join(filter(None, sentences))}}}\\label{{{label}}}"
-    heads = [f"${name}$" if name in {"n", "p"} else latex_text(name) for name in table.labels]
-    heads += [rf"\multicolumn{{{2 if beside else 1}}}{{c}}{{{_name(name)}}}" for name in table.columns]
+    heads = [f"${name.heading}$" if name.heading in {"n", "p"} else latex_text(name.heading) for name in names]
+    heads += [rf"\multicolumn{{{2 if beside else 1}}}{{c}}{{{_name(each.heading, each.parts)}}}" for each in figures]
     size = [r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"] if is_wide else []
     lines = list(_lines(table, beside=beside))
     if _is_long(table):
@@ -123,19 +137,19 @@ def _sentence(text: str) -> str:
     return latex_text(text) + ("" if not text or text.endswith((".", "!", "?", ":")) else ".")
 
 
-def _name(name: str | ColumnName, place: str = "c") -> str:
+def _name(text: str, parts: Sequence[str], place: str = "c") -> str:
     """Return a name; parts of it stand one below the other."""
-    if isinstance(name, str):
-        return latex_text(name)
-    parts = r"\\".join(map(latex_text, name))
-    return rf"\shortstack[{place}]{{{parts}}}" if len(name) > 1 else parts
+    if len(parts) < len(("above", "below")):
+        return latex_text(text)
+    stacked = r"\\".join(map(latex_text, parts))
+    return rf"\shortstack[{place}]{{{stacked}}}"
 
 
-def _lines(table: FiguresTable, *, beside: bool) -> Iterator[str]:
+def _lines(table: TableView, *, beside: bool) -> Iterator[str]:
     """Yield the lines, each with its intervals in columns of their own, or in a line of its own below."""
-    stacked = _is_stacked(table)
-    for labels, cells in table.lines:
-        names = [_name(label, "l") for label in labels]
+    stacked, count = _is_stacked(table), len(_names(table))
+    for row, cells in zip(table.rows, _figures(table), strict=True):
+        names = [_name(found.written, found.parts, "l") for found in map(cell_of, row[:count])]
         if beside:
             yield _joined([*names, *(part for cell in cells for part in (_value(cell), _interval(cell)))])
             continue
@@ -152,13 +166,13 @@ def _joined(parts: Iterable[str]) -> str:
 def _value(cell: Cell | None) -> str:
     if cell is None:
         return ""
-    return rf"\textbf{{{_number(cell.value)}}}" if cell.ahead else _number(cell.value)
+    return rf"\textbf{{{_number(cell.written)}}}" if cell.tone == "strong" else _number(cell.written)
 
 
 def _interval(cell: Cell | None) -> str:
     if cell is None or cell.interval is None:
         return ""
-    return rf"{{\scriptsize [{', '.join(map(_number, cell.interval))}]}}"
+    return rf"{{\scriptsize [{', '.join(_number(end.text) for end in cell.interval)}]}}"
 
 
 def _number(text: str) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from kshot.core.failed_parts import failure_mark, mark_legend
+from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.exports.standings import Question, Standings, SystemId
+from kshot.report.figure_cells import ends_of, figure_cell
 from kshot.report.systems import shown_measures
-from kshot.report.table import number, short_names
+from kshot.report.table import short_names
 from kshot.report.verdicts import p_value
+from kshot.report.view import Cell, Column, Content, TableView, name_cell, numbers, words
 from kshot.runs.headline import finite
 from kshot.runs.pairing import listed
 from kshot.runs.record import RunRecord
@@ -21,36 +23,12 @@ from kshot.runs.swept_rows import SAME, task_label
 
 _DEFAULT_DIGITS, _MAX_DIGITS = 2, 6
 
+_COUNTS = ("n", "failed")
 _OWN_TABLES = ("lookup", "passages")
 """The kinds of tasks that have tables of their own."""
 
 
 ColumnName: TypeAlias = tuple[str, ...]
-
-NUMBER_LABELS = {"n", "failed", "p"}
-"""Label columns that stand to the right."""
-
-
-class Cell(NamedTuple):
-    """A figure with its interval, as texts; ``ahead``: a test puts it ahead of all others, or beyond chance."""
-
-    value: str
-    interval: tuple[str, str] | None
-    ahead: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FiguresTable:
-    """A table: label columns, figure columns, and the cells of each line; sentences that belong below it.
-
-    A name has one part or several, such as a run and a model.
-    """
-
-    title: str
-    labels: Sequence[str]
-    columns: Sequence[ColumnName]
-    lines: Sequence[tuple[Sequence[str | ColumnName], Sequence[Cell | None]]]
-    notes: Sequence[str]
 
 
 class _Figures(NamedTuple):
@@ -68,7 +46,7 @@ class _Figures(NamedTuple):
 
 def figures_tables(
     runs: Mapping[str, RunRecord], comparisons: Sequence[ResultRow], *, intervals: bool = True
-) -> Iterator[FiguresTable]:
+) -> Iterator[TableView]:
     """Yield the tables of some runs: token lookup, each passage benchmark, and everything else.
 
     ``comparisons`` are rows as ``summary.json`` has them, with ``a_run`` and ``b_run`` where there are several runs.
@@ -91,7 +69,7 @@ def figures_tables(
 # ---- the tables ----
 
 
-def _tasks_table(figures: _Figures) -> FiguresTable:
+def _tasks_table(figures: _Figures) -> TableView:
     """Return tasks down and systems across."""
     rows = [(system, row) for system, row in figures.rows if row.get("kind") not in _OWN_TABLES]
     systems = list(dict.fromkeys(system for system, _ in rows))
@@ -110,7 +88,7 @@ def _tasks_table(figures: _Figures) -> FiguresTable:
     return _table(title, ["task", "metric", *_count_names(rows)], columns, lines, figures)
 
 
-def _benchmark_table(benchmark: str, figures: _Figures) -> FiguresTable:
+def _benchmark_table(benchmark: str, figures: _Figures) -> TableView:
     """Return search engines down and measures across."""
     rows = [(system, row) for system, row in figures.rows if row.get("benchmark") == benchmark]
     rows = [(system, row) for system, row in rows if row.get("kind") == "passages" and "category" not in row]
@@ -126,7 +104,7 @@ def _benchmark_table(benchmark: str, figures: _Figures) -> FiguresTable:
     return _table(f"Search on {benchmark}", ["system", *_count_names(rows)], columns, lines, figures)
 
 
-def _lookup_tables(figures: _Figures) -> Iterator[FiguresTable]:
+def _lookup_tables(figures: _Figures) -> Iterator[TableView]:
     """Return tasks of token lookup down and lengths across, if there are any."""
     rows = [(system, row) for system, row in figures.rows if row.get("kind") == "lookup"]
     lengths = sorted({row["length"] for _, row in rows})
@@ -144,16 +122,16 @@ def _lookup_tables(figures: _Figures) -> Iterator[FiguresTable]:
         yield _table("Token lookup by length", labels, [(str(length),) for length in lengths], lines, figures)
 
 
-def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = True) -> FiguresTable:
+def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = True) -> TableView:
     """Return a difference in each line: of which two systems, with its interval and corrected p."""
     digits = {metric: _digits(rows, "difference") for metric, rows in _by_metric(comparisons).items()}
-    lines = []
+    lines: list[list[Content]] = []
     for row in comparisons:
         p = "–" if finite(row["p_corrected"]) is None else p_value(row)
-        sides = (_side_name(row, side) for side in ("a", "b"))
-        labels = [_compared_task(row), metric_label(row), *sides, str(row.get("n", "")), p]
-        cell = _cell(row, digits[row["metric"]], ahead=row["ahead"] is not None, name="difference", sign="+")
-        lines.append((labels, [cell if intervals else cell._replace(interval=None)]))
+        names: list[Content] = [_compared_task(row), metric_label(row), *(_side_name(row, side) for side in ("a", "b"))]
+        few = digits[row["metric"]]
+        cell = figure_cell(row, (few, few), "difference", "+", tone="strong" if row["ahead"] is not None else "")
+        lines.append([*names, str(row.get("n", "")), p, cell if intervals else replace(cell, interval=None)])
     tested = [row for row in comparisons if finite(row["p_corrected"]) is not None]
     wholes, parts = ({row["family"] for row in tested if ("category" in row) is part} for part in (False, True))
     notes = [f"The difference is the second system minus the first{', with its 95 % interval' * intervals}."]
@@ -162,14 +140,14 @@ def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = Tru
     notes.append(f"p is that of a paired test{_corrected(wholes, parts)}.")
     notes.append("A difference in bold is beyond chance (p < 5 %).")
     notes += [f"{line}." for line in mark_legend(comparisons)]
-    heads = ["task", "metric", "first", "second", "n", "p"]
-    return FiguresTable("Systems compared", heads, [("difference",)], lines, notes)
+    columns = [*words("task", "metric", "first", "second"), *numbers("n", "p"), Column("difference", "figure")]
+    return TableView(columns, lines, "Systems compared", notes)
 
 
-def _side_name(row: ResultRow, side: str) -> str | ColumnName:
+def _side_name(row: ResultRow, side: str) -> Cell:
     """Return the name of a system: its run and its model, where it has both."""
-    parts = str(row.get(f"{side}_run", "")), str(row.get(f"{side}_model", ""))
-    return parts if row[side] == joined_name(parts) else str(row[side])
+    both = name_cell((str(row.get(f"{side}_run", "")), str(row.get(f"{side}_model", ""))))
+    return both if row[side] == both.text else Cell(str(row[side]))
 
 
 def _compared_task(row: ResultRow) -> str:
@@ -184,18 +162,22 @@ def _table(
     columns: Sequence[ColumnName],
     lines: Sequence[tuple[Sequence[str], Sequence[ResultRow | None]]],
     figures: _Figures,
-) -> FiguresTable:
+) -> TableView:
     shown = [row for _, cells in lines for row in cells if row is not None]
     digits = {metric: _digits(rows, "value") for metric, rows in _by_metric(shown).items()}
 
     def cell(row: ResultRow | None) -> Cell | None:
         if row is None:
             return None
-        found = _cell(row, digits[row["metric"]], ahead=figures.standings.is_ahead(row))
-        return found if figures.intervals else found._replace(interval=None)
+        few, is_ahead = digits[row["metric"]], figures.standings.is_ahead(row)
+        found = figure_cell(row, (few, few), tone="strong" if is_ahead else "")
+        return found if figures.intervals else replace(found, interval=None)
 
-    cells = [(names, [cell(row) for row in own]) for names, own in lines]
-    return FiguresTable(title, labels, columns, cells, _notes(cells, shown, figures.standings))
+    heads = [Column(label, "number" if label in _COUNTS else "words") for label in labels]
+    heads += [Column(joined_name(parts), "figure", key=f"figure {at}", parts=parts) for at, parts in enumerate(columns)]
+    rows: list[list[Content]] = [[*names, *map(cell, own)] for names, own in lines]
+    notes = _notes([each for row in rows for each in row if isinstance(each, Cell)], shown, figures.standings)
+    return TableView(heads, rows, title, notes)
 
 
 def _by_metric(rows: Iterable[ResultRow]) -> dict[str, list[ResultRow]]:
@@ -208,17 +190,14 @@ def _by_metric(rows: Iterable[ResultRow]) -> dict[str, list[ResultRow]]:
 # ---- notes ----
 
 
-def _notes(
-    lines: Iterable[tuple[object, Sequence[Cell | None]]], shown: Sequence[ResultRow], standings: Standings
-) -> list[str]:
-    cells = [cell for _, own in lines for cell in own if cell is not None]
+def _notes(cells: Sequence[Cell], shown: Sequence[ResultRow], standings: Standings) -> list[str]:
     notes = ["Brackets are 95 % intervals."] if any(cell.interval for cell in cells) else []
     if any(row.get("higher_is_better") is False for row in shown):
         notes.append("↓: lower is better.")
     if any(row.get("failed") for row in shown):
         notes.append("Failed samples are in no figure.")
     notes += [f"{line}." for line in mark_legend(shown)]
-    return [*notes, *_test_notes(shown, standings, bold=any(cell.ahead for cell in cells))]
+    return [*notes, *_test_notes(shown, standings, bold=any(cell.tone for cell in cells))]
 
 
 def _test_notes(shown: Sequence[ResultRow], standings: Standings, *, bold: bool) -> Iterator[str]:
@@ -266,7 +245,7 @@ def _most(family: Collection[int]) -> str:
 
 
 def _count_names(rows: Iterable[tuple[SystemId, ResultRow]]) -> list[str]:
-    return ["n", *(["failed"] if any(row.get("failed") for _, row in rows) else [])]
+    return [*_COUNTS[: 1 + any(row.get("failed") for _, row in rows)]]
 
 
 def _counts(cells: Sequence[ResultRow | None], rows: Iterable[tuple[SystemId, ResultRow]]) -> list[str]:
@@ -281,9 +260,9 @@ def _counts(cells: Sequence[ResultRow | None], rows: Iterable[tuple[SystemId, Re
 # ---- names ----
 
 
-def joined_name(name: str | ColumnName) -> str:
+def joined_name(parts: ColumnName) -> str:
     """Return the name of a system on one line."""
-    return name if isinstance(name, str) else " · ".join(name)
+    return " · ".join(parts)
 
 
 def _names(systems: Iterable[SystemId]) -> dict[SystemId, ColumnName]:
@@ -309,22 +288,9 @@ def _names(systems: Iterable[SystemId]) -> dict[SystemId, ColumnName]:
 
 def _digits(rows: Iterable[ResultRow], name: str) -> int:
     """Return the digits after the point that the narrowest interval allows: its half has two that count."""
-    known = [ends for row in rows if finite(row.get(name)) is not None and (ends := _ends(row)) is not None]
+    known = [ends for row in rows if finite(row.get(name)) is not None and (ends := ends_of(row))]
     halves = [abs(high - low) / 2 for low, high in known]
     narrowest = min((half for half in halves if 0 < half < math.inf), default=None)
     if narrowest is None:
         return _DEFAULT_DIGITS
     return min(max(1 - math.floor(math.log10(narrowest)), 1), _MAX_DIGITS)
-
-
-def _cell(row: ResultRow, digits: int, *, ahead: bool, name: str = "value", sign: str = "") -> Cell:
-    value, ends = finite(row.get(name)), _ends(row)
-    if value is None:
-        return Cell(f"–{failure_mark(row)}", None, ahead=False)
-    low_high = None if ends is None else (number(ends[0], digits, sign), number(ends[1], digits, sign))
-    return Cell(number(value, digits, sign) + failure_mark(row), low_high, ahead)
-
-
-def _ends(row: ResultRow) -> tuple[float, float] | None:
-    low, high = (finite(end) for end in row.get("ci95") or (None, None))
-    return None if low is None or high is None else (low, high)

@@ -8,12 +8,13 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from kshot.report.page.calibration import BINS, Bin, Calibration
-from kshot.report.page.charts import Chart, DataTable, chart_grid, folded
+from kshot.report.page.charts import Chart, chart_grid, folded
 from kshot.report.page.charts_reliability import ReliabilityBin, reliability_chart
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.samples_read import SamplesRead
+from kshot.report.page.tables import table_html
+from kshot.report.view import Cell, TableView, count_cell, numbers, words
 
 _MAX_DRAWN = 6
 """Diagrams of a section; the table has all."""
@@ -74,25 +75,23 @@ def _chart(id_: str, each: _Calibrated, title: str, series: int) -> Chart:
 
 
 def _bin(at: int, found: Bin) -> ReliabilityBin:
-    share = Number(found.accuracy, f"{found.accuracy:.3f}")
-    mean = Number(found.mean_confidence, f"{found.mean_confidence:.3f}")
-    return ReliabilityBin(
-        at / BINS, (at + 1) / BINS, mean, Estimate(share), Number(found.samples, f"{found.samples:,}")
-    )
+    share = Cell(f"{found.accuracy:.3f}", found.accuracy)
+    mean = Cell(f"{found.mean_confidence:.3f}", found.mean_confidence)
+    return ReliabilityBin(at / BINS, (at + 1) / BINS, mean, share, count_cell(found.samples))
 
 
 def _table(every: Sequence[_Calibrated], *, several: bool, opened: bool) -> Markup:
-    heads = ("task", *(("system",) if several else ()), "ECE", "right", "mean probability", "samples")
+    columns = [*words("task", *["system"] * several), *numbers("ECE", "right", "mean probability", "samples")]
     rows = [
         (
             each.task,
             *((each.system,) if several else ()),
-            *(Number(value, f"{100 * value:.1f} %") for value in _shares(each.found)),
-            Number(each.found.samples, f"{each.found.samples:,}"),
+            *(Cell(f"{100 * value:.1f} %", value) for value in _shares(each.found)),
+            count_cell(each.found.samples),
         )
         for each in every
     ]
-    table = DataTable(heads, rows).html("Calibration of tasks")
+    table = table_html(TableView(columns, rows), "Calibration of tasks")
     return table if opened else folded(f"All {len(every):,} tasks", table)
 
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kshot.report.cells import shortened
-from kshot.report.page.charts import Chart, DataTable
+from kshot.report.page.charts import Chart
 from kshot.report.page.charts_lines import Series
 from kshot.report.page.markup import tag, together
-from kshot.report.page.numbers import Estimate
 from kshot.report.page.svg import (
     SERIES,
     Bands,
@@ -29,6 +28,7 @@ from kshot.report.page.svg import (
     series_class,
     tick_text,
 )
+from kshot.report.view import Cell, TableView, numbers, words
 
 _MAX_RIBBONS = 3
 """Lines whose intervals are ribbons; of more, each figure has a thin line, so that none hides another."""
@@ -76,13 +76,13 @@ def curve_chart(
     left_out = [f"{SERIES} of {len(series)} lines have names; the table has all."] if len(series) > SERIES else []
     named = any(each.name for each in series)
     rows = [
-        (*((each.name,) if named else ()), step, None if found is None else found.value, found)
+        (*((each.name,) if named else ()), step, found, found)
         for each in series
         for step, found in zip(steps, each.figures, strict=True)
         if found is not None
     ]
-    heads = (*(("",) if named else ()), across, "value", "95 %")
-    return Chart(id_, title, together(pictures), DataTable(heads, rows), (*notes, *left_out), wide=True)
+    table = TableView([*words(*[""] * named, across), *numbers("value", "95 %")], rows)
+    return Chart(id_, title, together(pictures), table, (*notes, *left_out), wide=True)
 
 
 class _CurvePlot:
@@ -121,11 +121,11 @@ class _CurvePlot:
             yield from self._line(number, each)
         yield from self._labels() if self.names else self._values()
 
-    def _points(self, number: int, each: Series) -> list[tuple[float, float, int, Estimate]]:
+    def _points(self, number: int, each: Series) -> list[tuple[float, float, int, Cell]]:
         return [
-            (self.x(at) + self._shift(number), self.y(found.value.value), at, found)
+            (self.x(at) + self._shift(number), self.y(found.number), at, found)
             for at, found in enumerate(each.figures)
-            if found is not None and found.value.value is not None
+            if found is not None and found.number is not None
         ]
 
     def _shift(self, number: int) -> float:
@@ -136,7 +136,7 @@ class _CurvePlot:
 
     def _ribbon(self, number: int, each: Series) -> Iterator[Markup]:
         points = self._points(number, each)
-        known = [(x, *(self.y(end.value or 0.0) for end in f.interval)) for x, _, _, f in points if f.interval]
+        known = [(x, *(self.y(end.number or 0.0) for end in f.interval)) for x, _, _, f in points if f.interval]
         if len(known) > 1:
             above = [f"{px(x)},{px(high)}" for x, _, high in known]
             below = [f"{px(x)},{px(low)}" for x, low, _ in reversed(known)]
@@ -147,7 +147,7 @@ class _CurvePlot:
     def _whiskers(self, number: int, each: Series) -> Iterator[Markup]:
         for x, _, _, found in self._points(number, each):
             if found.interval is not None:
-                low, high = (self.y(end.value or 0.0) for end in found.interval)
+                low, high = (self.y(end.number or 0.0) for end in found.interval)
                 yield line(px(x), low, px(x), high, f"whisker thin {series_class(number)}")
 
     def _line(self, number: int, each: Series) -> Iterator[Markup]:
@@ -163,7 +163,7 @@ class _CurvePlot:
         """Return the name beside the end of a line, with the last figure."""
         last = next((found for found in reversed(each.figures) if found is not None), None)
         name = shortened(each.name, self.form.name_room)
-        return name if last is None else f"{name} {last.value.written}"
+        return name if last is None else f"{name} {last.written}"
 
     def _labels(self) -> Iterator[Markup]:
         """Yield the names beside the ends of their lines, moved apart where they would cover each other."""
@@ -180,7 +180,7 @@ class _CurvePlot:
         """Yield the figures of the only line above their points."""
         for number, each in self.drawn:
             for x, y, _, found in self._points(number, each):
-                yield label(px(x), y - 10, found.value.written, f"mid lines-name {series_class(number)}")
+                yield label(px(x), y - 10, found.written, f"mid lines-name {series_class(number)}")
 
 
 def _ticks(values: Sequence[float], bounds: Sequence[float | None]) -> list[float]:

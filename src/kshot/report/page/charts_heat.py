@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kshot.report.cells import shortened
-from kshot.report.page.charts import Cell, Chart, DataTable
+from kshot.report.page.charts import Chart
 from kshot.report.page.charts_rows import svg_number
 from kshot.report.page.markup import tag, together
-from kshot.report.page.numbers import Estimate
 from kshot.report.page.svg import Scale, drawing, label, px, shade
+from kshot.report.view import Cell, Content, TableView, numbers, words
 
 _CELL, _ROW, _GROUP, _TOP, _CHARACTER = 46.0, 26.0, 26.0, 28.0, 7.0
 _MAX_NAME, _MAX_HEAD, _MAX_GROUP = 26, 12, 60
@@ -24,7 +24,7 @@ class HeatRow:
     """A row of cells: its name, and a figure for each column. ``group`` is a heading above it."""
 
     name: str
-    cells: Sequence[Estimate | None]
+    cells: Sequence[Cell | None]
     group: str = ""
 
 
@@ -78,19 +78,20 @@ class _HeatPlot:
             top += _ROW
 
 
-def _cell(found: Estimate, place: tuple[float, float], width: float, name: str, scale: Scale) -> Markup:
-    value, (x, y) = found.value.value, place
+def _cell(found: Cell, place: tuple[float, float], width: float, name: str, scale: Scale) -> Markup:
+    value, (x, y) = found.number, place
     class_ = "none" if value is None else shade(value, scale)
     box = tag("rect", x=px(x + 1), y=px(y + 1), width=px(width - 2), height=px(_ROW - 2), rx=3)
-    written = label(px(x + width / 2), y + _ROW / 2 + 4, svg_number(found.value), "mid")
+    written = label(px(x + width / 2), y + _ROW / 2 + 4, svg_number(found), "mid")
     return tag("g", tag("title", f"{name}: {found.said}"), box, written, class_=f"cell {class_}")
 
 
-def _table(columns: Sequence[str], rows: Sequence[HeatRow]) -> DataTable:
+def _table(columns: Sequence[str], rows: Sequence[HeatRow]) -> TableView:
     grouped = any(row.group for row in rows)
-    lines: list[list[Cell]] = []
-    for row in rows:
-        for column, found in zip(columns, row.cells, strict=True):
-            if found is not None:
-                lines.append([*([row.group] if grouped else []), row.name, column, found.value, found])
-    return DataTable((*([""] if grouped else []), "", "", "value", "95 %"), lines)
+    lines: list[list[Content]] = [
+        [*([row.group] if grouped else []), row.name, column, found, found]
+        for row in rows
+        for column, found in zip(columns, row.cells, strict=True)
+        if found is not None
+    ]
+    return TableView([*words(*[""] * (2 + grouped)), *numbers("value", "95 %")], lines)

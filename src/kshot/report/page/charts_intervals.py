@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kshot.report.page.charts import Chart, DataTable
+from kshot.report.page.charts import Chart
 from kshot.report.page.charts_rows import MAX_DRAWN, NARROW, WIDE, Place, RowLayout, placed, svg_number
 from kshot.report.page.markup import together
-from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.svg import Scale, axis_ticks, drawing, label, line, marker, percent, series_class, tick_text
+from kshot.report.view import Cell, TableView, numbers, words
 
 _ROW, _TOP, _BOTTOM = 24, 24, 30
 _NEAR_END = 0.75
@@ -24,8 +24,8 @@ class IntervalRow:
     """A row: its name, its figure, and up to two counts. ``group`` is a heading above it; ``hollow``: not decided."""
 
     name: str
-    figure: Estimate
-    counts: Sequence[Number | None] = ()
+    figure: Cell
+    counts: Sequence[Cell | None] = ()
     group: str = ""
     series: int = 0
     hollow: bool = False
@@ -39,7 +39,7 @@ def interval_chart(
     heads: Sequence[str] = ("value", "95 %", "n"),
     bounds: Sequence[float | None] | None = None,
     reference: tuple[float, str] | None = None,
-    table: DataTable | None = None,
+    table: TableView | None = None,
     limit: int = MAX_DRAWN,
     notes: Sequence[Markup | str] = (),
 ) -> Chart:
@@ -59,18 +59,18 @@ def interval_chart(
     return Chart(id_, title, picture, table or _table(rows, heads), notes, wide=True)
 
 
-def _table(rows: Sequence[IntervalRow], heads: Sequence[str]) -> DataTable:
+def _table(rows: Sequence[IntervalRow], heads: Sequence[str]) -> TableView:
     grouped, counts = any(row.group for row in rows), max((len(row.counts) for row in rows), default=0)
     lines = [
         (
             *((row.group, row.name) if grouped else (row.name,)),
-            row.figure.value,
+            row.figure,
             row.figure,
             *(row.counts[at] if at < len(row.counts) else None for at in range(counts)),
         )
         for row in rows
     ]
-    return DataTable((*(("", "") if grouped else ("",)), *heads[: 2 + counts]), lines)
+    return TableView([*words(*[""] * (1 + grouped)), *numbers(*heads[: 2 + counts])], lines)
 
 
 class _IntervalPlot:
@@ -99,7 +99,7 @@ class _IntervalPlot:
         texts: list[list[str]] = [[head] for head in self.heads]
         for row in self.rows:
             counts = [count.written if count else "" for count in row.counts]
-            for held, written in zip(texts, [row.figure.value.written, row.figure.between, *counts], strict=False):
+            for held, written in zip(texts, [row.figure.written, row.figure.between, *counts], strict=False):
                 held.append(written)
         ends = [1.0]
         for held in reversed(texts):
@@ -135,11 +135,11 @@ class _IntervalPlot:
         return "end" if share > _NEAR_END else "mid"
 
     def _mark(self, row: IntervalRow, place: Place) -> Iterator[Markup]:
-        value, between = row.figure.value.value, row.figure.interval
+        value, between = row.figure.number, row.figure.interval
         if value is None:
             return
         if between is not None:
-            ends = [percent(self.scale(end.value)) for end in between if end.value is not None]
+            ends = [percent(self.scale(end.number)) for end in between if end.number is not None]
             yield line(ends[0], place.middle, ends[-1], place.middle, f"whisker {series_class(row.series)}")
         said = f"{row.name}: {row.figure.said}"
         yield marker(row.series, percent(self.scale(value)), place.middle, said, hollow=row.hollow)
@@ -149,7 +149,7 @@ class _IntervalPlot:
         ends = row.figure.interval
         pair = together((svg_number(ends[0]), row.figure.dash, svg_number(ends[1]))) if ends else None
         counts = [None if count is None else svg_number(count) for count in row.counts]
-        texts = [svg_number(row.figure.value), pair, *counts]
+        texts = [svg_number(row.figure), pair, *counts]
         for at, (place, written) in enumerate(zip(self.columns, texts, strict=False)):
             if written is not None:
                 yield label(percent(place), y, written, "soft end" if at else "value end")

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kshot.report.cells import shortened
-from kshot.report.page.charts import Chart, DataTable
+from kshot.report.page.charts import Chart
 from kshot.report.page.markup import tag
-from kshot.report.page.numbers import Estimate
 from kshot.report.page.svg import (
     SERIES,
     Bands,
@@ -25,6 +24,7 @@ from kshot.report.page.svg import (
     series_class,
     tick_text,
 )
+from kshot.report.view import Cell, TableView, numbers, words
 
 _WIDTH, _HEIGHT = 356, 236
 _LEFT, _TOP, _BOTTOM = 34, 14, 40
@@ -41,7 +41,7 @@ class Series:
     """A line: its name, and a figure for each step; None where there is none."""
 
     name: str
-    figures: Sequence[Estimate | None]
+    figures: Sequence[Cell | None]
 
 
 def line_chart(
@@ -65,12 +65,12 @@ def line_chart(
     left_out = [f"{SERIES} of {len(series)} lines have names; the table has all."]
     notes = (*notes, *(left_out if len(series) > SERIES else ()))
     rows = [
-        (each.name, step, None if found is None else found.value, found)
+        (each.name, step, found, found)
         for each in series
         for step, found in zip(steps, each.figures, strict=True)
         if found is not None
     ]
-    return Chart(id_, title, picture, DataTable(("", across, "value", "95 %"), rows), notes)
+    return Chart(id_, title, picture, TableView([*words("", across), *numbers("value", "95 %")], rows), notes)
 
 
 class _LinePlot:
@@ -119,17 +119,17 @@ class _LinePlot:
         count = min(len(self.series), SERIES)
         return (number - (count - 1) / 2) * min(_SHIFT, 0.6 * self.x.step / count) if number < SERIES else 0.0
 
-    def _points(self, number: int, each: Series) -> list[tuple[float, float, Estimate]]:
+    def _points(self, number: int, each: Series) -> list[tuple[float, float, Cell]]:
         return [
-            (self.x(at) + self._shift(number), self.y(found.value.value), found)
+            (self.x(at) + self._shift(number), self.y(found.number), found)
             for at, found in enumerate(each.figures)
-            if found is not None and found.value.value is not None
+            if found is not None and found.number is not None
         ]
 
     def _intervals(self, number: int, each: Series) -> Iterator[Markup]:
         for x, _, found in self._points(number, each):
             if found.interval is not None:
-                low, high = (self.y(end.value or 0.0) for end in found.interval)
+                low, high = (self.y(end.number or 0.0) for end in found.interval)
                 if abs(high - low) > self.least:
                     yield line(px(x), low, px(x), high, f"whisker thin {series_class(number)}")
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kshot.report.page.charts import Chart, DataTable
+from kshot.report.page.charts import Chart
 from kshot.report.page.charts_rows import svg_number
 from kshot.report.page.markup import tag, together
-from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.svg import Scale, drawing, label, line, marker, px, series_class
+from kshot.report.view import Cell, TableView, numbers, words
 
 _SIDE, _LEFT, _TOP, _BARS, _BOTTOM = 250.0, 44.0, 12.0, 44.0, 40.0
 _WIDTH = _LEFT + _SIDE + 16
@@ -27,9 +27,9 @@ class ReliabilityBin:
 
     low: float
     high: float
-    probability: Number
-    right: Estimate
-    count: Number
+    probability: Cell
+    right: Cell
+    count: Cell
 
 
 def reliability_chart(
@@ -43,10 +43,8 @@ def reliability_chart(
     """Draw the share that is right over the probability, beside the diagonal on which both agree; counts are below."""
     height = _TOP + _SIDE + _BARS + _BOTTOM
     picture = drawing(id_, title, _parts(bins, series), width=_WIDTH, height=height, class_="reliability")
-    rows = [
-        (f"{each.low:.2f}–{each.high:.2f}", each.probability, each.right.value, each.right, each.count) for each in bins
-    ]
-    table = DataTable(("probability", "mean probability", "right", "95 %", "answers"), rows)
+    rows = [(f"{each.low:.2f}–{each.high:.2f}", each.probability, each.right, each.right, each.count) for each in bins]
+    table = TableView([*words("probability"), *numbers("mean probability", "right", "95 %", "answers")], rows)
     return Chart(id_, title, picture, table, notes)
 
 
@@ -64,20 +62,20 @@ def _parts(bins: Sequence[ReliabilityBin], series: int) -> Iterator[Markup]:
     yield line(px(x(0)), y(0), px(x(1)), y(1), "reference")
     along = f"rotate(-45 {px(x(0.5))} {px(y(0.5))})"
     yield label(px(x(0.5)), y(0.5) - 6, "calibrated", "tick mid", transform=along)
-    most = max((each.count.value or 0 for each in bins), default=0) or 1
+    most = max((each.count.number or 0 for each in bins), default=0) or 1
     points = []
     for each in bins:
-        tall = (_BARS - 18) * (each.count.value or 0) / most
+        tall = (_BARS - 18) * (each.count.number or 0) / most
         left, right = x(each.low) + 1, x(each.high) - 1
         said = f"{each.low:.2f}–{each.high:.2f}: {each.count.written} answers, {each.right.said} right"
         bar = tag("rect", x=px(left), y=px(floor - tall), width=px(right - left), height=px(tall), class_="part")
         yield tag("g", tag("title", said), bar, class_=f"counts {series_class(series)}")
         yield label(px((left + right) / 2), floor - tall - 3, svg_number(each.count), "tick mid small")
-        if each.probability.value is not None and each.right.value.value is not None:
-            points.append((x(each.probability.value), y(each.right.value.value), each, said))
+        if each.probability.number is not None and each.right.number is not None:
+            points.append((x(each.probability.number), y(each.right.number), each, said))
     for across, _, each, _ in points:
         if each.right.interval is not None:
-            low, high = (y(end.value or 0.0) for end in each.right.interval)
+            low, high = (y(end.number or 0.0) for end in each.right.interval)
             yield line(px(across), low, px(across), high, f"whisker thin {series_class(series)}")
     path = " ".join(f"{px(across)},{px(up)}" for across, up, *_ in points)
     yield tag("polyline", points=path, class_=f"path {series_class(series)}")

@@ -16,8 +16,8 @@ from rich.cells import cell_len
 
 from kshot.report.cells import shortened
 from kshot.report.page.markup import tag, together
-from kshot.report.page.numbers import Number
 from kshot.report.page.svg import label, percent
+from kshot.report.view import Cell
 
 MAX_DRAWN = 60
 """Rows that a chart draws; the table behind it has more."""
@@ -117,7 +117,7 @@ def placed(groups: Sequence[str], top: float, height: float) -> tuple[list[Place
     return places, top
 
 
-def svg_number(found: Number) -> Markup:
+def svg_number(found: Cell) -> Markup:
     """Return a number within a text of a picture, with its exact value and its place."""
-    exact = None if found.value is None else repr(found.value)
-    return tag("tspan", found.written, data_row=found.row, data_field=found.field, data_value=exact)
+    exact = None if found.number is None else repr(found.number)
+    return tag("tspan", found.written, data_row=found.source, data_field=found.field, data_value=exact)

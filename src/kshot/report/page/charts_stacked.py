@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kshot.report.page.charts import Cell, Chart, DataTable
+from kshot.report.page.charts import Chart
 from kshot.report.page.charts_rows import MAX_DRAWN, NARROW, WIDE, placed, svg_number
 from kshot.report.page.markup import tag
-from kshot.report.page.numbers import Estimate
 from kshot.report.page.svg import SERIES, Scale, drawing, label, line, nice_ticks, percent, series_class, tick_text
+from kshot.report.view import Cell, Content, TableView, numbers, words
 
 _ROW, _BAR, _TOP, _BOTTOM = 26, 18, 6, 40
 _TICK = 14
@@ -27,7 +27,7 @@ class StackedRow:
     """A bar: its name, and a figure for each part. ``group`` is a heading above it."""
 
     name: str
-    parts: Sequence[Estimate]
+    parts: Sequence[Cell]
     group: str = ""
 
 
@@ -43,7 +43,7 @@ def stacked_bars(
 ) -> Chart:
     """Draw a bar for each of the first rows: parts of one kind have one colour and pattern. The table has more."""
     drawn = rows[:limit]
-    totals = [sum(part.value.value or 0.0 for part in row.parts) for row in drawn]
+    totals = [sum(part.number or 0.0 for part in row.parts) for row in drawn]
     ticks = nice_ticks(0.0, max([*totals, 1e-9]), 4)
     scale = Scale(0.0, ticks[-1])
     groups = [row.group for row in drawn]
@@ -64,15 +64,15 @@ def stacked_bars(
     return Chart(id_, title, picture, _table(kinds, rows), notes, _legend(id_, kinds), wide=True)
 
 
-def _table(kinds: Sequence[str], rows: Sequence[StackedRow]) -> DataTable:
+def _table(kinds: Sequence[str], rows: Sequence[StackedRow]) -> TableView:
     grouped = any(row.group for row in rows)
-    lines: list[list[Cell]] = [
-        [*([row.group] if grouped else []), row.name, kind, part.value, part]
+    lines: list[list[Content]] = [
+        [*([row.group] if grouped else []), row.name, kind, part, part]
         for row in rows
         for kind, part in zip(kinds, row.parts, strict=True)
-        if part.value.value
+        if part.number
     ]
-    return DataTable((*([""] if grouped else []), "", "kind", "value", "95 %"), lines)
+    return TableView([*words(*[""] * (1 + grouped), "kind"), *numbers("value", "95 %")], lines)
 
 
 def _axis(ticks: Sequence[float], scale: Scale, bottom: float, across: str) -> Iterator[Markup]:
@@ -86,7 +86,7 @@ def _axis(ticks: Sequence[float], scale: Scale, bottom: float, across: str) -> I
 def _bar(id_: str, kinds: Sequence[str], row: StackedRow, middle: float, scale: Scale) -> Iterator[Markup]:
     start, top = 0.0, middle - _BAR / 2
     for at, (kind, part) in enumerate(zip(kinds, row.parts, strict=True)):
-        value = part.value.value
+        value = part.number
         if not value:
             continue
         left, right = scale(start), scale(start + value)
@@ -95,7 +95,7 @@ def _bar(id_: str, kinds: Sequence[str], row: StackedRow, middle: float, scale: 
         boxes = [tag("rect", **size, class_="part"), tag("rect", **size, fill=f"url(#{id_}-p{at})")]
         title = tag("title", f"{row.name}, {kind}: {part.said}")
         if right - left >= _PRINTED_SHARE:
-            boxes.append(label(percent((left + right) / 2), middle + 4, svg_number(part.value), "mid"))
+            boxes.append(label(percent((left + right) / 2), middle + 4, svg_number(part), "mid"))
         yield tag("g", title, *boxes, class_=series_class(at))
 
 

@@ -7,29 +7,30 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from kshot.core.failed_parts import failure_mark, mark_legend
+from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.compared_pairs import pair_names, pair_of
 from kshot.report.comparison import ShortNames, comparison_sentences, headline_rows, main_rows
-from kshot.report.comparison_words import digits_of, signed, task_name, warnings
-from kshot.report.page.charts import Cell, DataTable, chart_grid, folded, sentences
+from kshot.report.comparison_view import COUNTS, SYSTEMS, comparison_view
+from kshot.report.comparison_words import task_name, warnings
+from kshot.report.page.charts import chart_grid, folded, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.markup import Section, tag, text, together
-from kshot.report.page.numbers import Estimate, Number, estimate, field_number
+from kshot.report.page.numbers import estimate, field_number
 from kshot.report.systems import shown_measures
-from kshot.report.table import marked_figure, short_names
+from kshot.report.table import short_names
 from kshot.report.verdicts import correction, p_value, system_name
+from kshot.report.view import Cell, Content, TableView, numbers, words
 from kshot.runs.swept_rows import SWEEP
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
     from kshot.runs.comparing import Comparison
 
-_VERDICTS = {"better": "ahead", "worse": "behind", None: "open"}
-_COUNTS = ("won", "lost", "both", "neither", "tied")
 _MAX_CHARTS = 8
 _ZERO = (0.0, "no difference")
+_HEADS = ("difference", "95 %", "won", "lost")
 _HOLLOW = "Filled marks are differences beyond chance, hollow ones cannot be told from 0."
 
 
@@ -71,68 +72,29 @@ def _differences(id_: str, rows: Sequence[ResultRow]) -> Iterator[Markup]:
 
 
 def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
-    pairs = pair_names(rows)
+    pairs, view = pair_names(rows), comparison_view(rows)
     grouped = pairs.several and len({task_name(row) for row in rows}) > 1
-    digits = digits_of(rows)
+    counted = [view.cells(name) for name in COUNTS[:2] if name in view]
     drawn = []
-    for row in rows:
+    for row, figure, *counts in zip(rows, view.cells("difference"), *counted, strict=True):
         name = task_name(row) + (f" [{row['category']}]" if "category" in row else "")
-        figure = _difference(row, digits)
-        counts = [Number(row[each], f"{row[each]:,}") if row.get(each) is not None else None for each in _COUNTS[:2]]
-        shown, group = (pairs.names[pair_of(row)], name) if grouped or pairs.several else (name, "")
-        drawn.append(IntervalRow(shown, figure, counts, group if grouped else "", hollow=row["verdict"] is None))
+        shown = pairs.names[pair_of(row)] if pairs.several else name
+        known = [each if each.number is not None else None for each in counts]
+        drawn.append(IntervalRow(shown, figure, known, name if grouped else "", hollow=row["verdict"] is None))
     upwards = rows[0]["higher_is_better"]
     against = f": {pairs.run} − {pairs.baseline}" if pairs.run and pairs.baseline else ""
     title = f"Difference in {metric}{'' if upwards else ' (lower is better)'}{against}"
     family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
     notes = _notes(family, rows, hollow=any(row["verdict"] is None for row in rows))
-    heads = ("difference", "95 %", "won", "lost")
-    table = _table(rows, digits, several=pairs.several)
-    return interval_chart(id_, title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes).html
+    named = ["task", *["category"] * any("category" in row for row in rows), *(SYSTEMS if pairs.several else ())]
+    table = view.only(*named, "n", "baseline", "run", "difference", "95 %", "p", "verdict", *COUNTS)
+    return interval_chart(id_, title, drawn, heads=_HEADS, reference=_ZERO, table=table, notes=notes).html
 
 
 def _notes(family: int, rows: Sequence[ResultRow], *, hollow: bool) -> list[str]:
     """Return what stands below a chart of differences."""
     notes = [f"{correction(family)}; the intervals are not."] if family > 1 else []
     return [*([_HOLLOW] if hollow else []), *notes, *mark_legend(rows)]
-
-
-def _difference(row: ResultRow, digits: int) -> Estimate:
-    more = max(digits, 2)
-    if row["difference"] is None:
-        return Estimate(Number(None, "–"))
-    ends = [Number(end, signed(end, digits)) for end in row["ci95"] or ()]
-    return Estimate(Number(row["difference"], signed(row["difference"], more) + failure_mark(row)), *ends)
-
-
-def _table(rows: Sequence[ResultRow], digits: int, *, several: bool) -> DataTable:
-    held = [name for name in _COUNTS if any(row.get(name) is not None for row in rows)]
-    parted = any("category" in row for row in rows)
-    words = ["task", *(["category"] if parted else []), *(["baseline", "run"] if several else [])]
-    heads = [*words, "n", "baseline", "run", "difference", "95 %", "p", "verdict", *held]
-    lines = []
-    for row in rows:
-        found = _difference(row, digits)
-        named: list[Cell] = [task_name(row), *([str(row.get("category", ""))] if parted else [])]
-        named += [str(row["baseline"]), str(row["run"])] if several else []
-        p = row["p_corrected"]
-        lines.append(
-            [
-                *named,
-                Number(row["n"], f"{row['n']:,}"),
-                *(_value(row, side, max(digits, 2)) for side in ("baseline", "run")),
-                found.value,
-                found,
-                None if p is None else Number(p, p_value(row)),
-                _VERDICTS[row["verdict"]],
-                *(None if row.get(name) is None else Number(row[name], f"{row[name]:,}") for name in held),
-            ]
-        )
-    return DataTable(heads, lines)
-
-
-def _value(row: ResultRow, side: str, digits: int) -> Number:
-    return Number(row[f"{side}_value"], marked_figure(row, digits, side))
 
 
 def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
@@ -196,16 +158,19 @@ def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str
         family = own[0]["family"]
         notes = _notes(family, own, hollow=any(row["ahead"] is None for row in own))
         drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own]
-        table = DataTable(_PAIR_HEADS, [_pair_cells(run, row, names) for row in own])
-        heads = ("difference", "95 %", "won", "lost")
-        made = interval_chart(f"{id_}-{at}", title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes)
+        table = TableView(_PAIR_COLUMNS, [_pair_cells(run, row, names) for row in own])
+        made = interval_chart(f"{id_}-{at}", title, drawn, heads=_HEADS, reference=_ZERO, table=table, notes=notes)
         charts.append(made.html)
     yield chart_grid(charts)
     if len(by_metric) > _MAX_CHARTS:
         yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics in summary.json.", class_="soft")
 
 
-_PAIR_HEADS = ("task", "a", "b", "b − a", "95 %", "p", "b is better", "a is better", "tied", "ahead")
+_PAIR_COLUMNS = [
+    *words("task", "a", "b"),
+    *numbers("b − a", "95 %", "p", "b is better", "a is better", "tied"),
+    *words("ahead"),
+]
 
 
 def _digits(row: ResultRow) -> tuple[int, int]:
@@ -221,16 +186,16 @@ def _pair_row(run: PageRun, row: ResultRow, names: Mapping[str, str], *, several
     return IntervalRow(name, figure, counts, str(row["task"]) if several else "", hollow=row["ahead"] is None)
 
 
-def _pair_cells(run: PageRun, row: ResultRow, names: Mapping[str, str]) -> list[Cell]:
+def _pair_cells(run: PageRun, row: ResultRow, names: Mapping[str, str]) -> list[Content]:
     systems = {row[side]: system_name(row, side, names) for side in ("a", "b")}
     found = estimate(run, row, _digits(row), "difference", "+")
     return [
         str(row["task"]),
         systems[row["a"]],
         systems[row["b"]],
-        found.value,
         found,
-        Number(row["p_corrected"], p_value(row), run.address(row), "p_corrected"),
+        found,
+        Cell(p_value(row), row["p_corrected"], run.address(row), "p_corrected"),
         *(field_number(run, row, name) for name in ("won", "lost", "tied")),
         "open" if row["ahead"] is None else systems.get(row["ahead"], str(row["ahead"])),
     ]

@@ -11,12 +11,13 @@ from markupsafe import Markup
 from kshot.core.command_line import without_secrets
 from kshot.core.shareable import shareable
 from kshot.report.page.charts import folded
-from kshot.report.page.markup import Section, command, figure, tag, text, together
-from kshot.report.page.tables import Column, TableRow, count, data_table
+from kshot.report.page.markup import Section, command, tag, text, together
+from kshot.report.page.tables import table_html
 from kshot.report.quantities import dollars, duration
 from kshot.report.run_details import spent_lines
 from kshot.report.sample_texts import counted
 from kshot.report.table import short_names
+from kshot.report.view import Cell, Content, TableView, count_cell, numbers, words
 from kshot.runs.first_failures import failure_line
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.run_state import moment
@@ -77,15 +78,13 @@ def _sessions(sessions: Sequence[Mapping[str, Any]]) -> Markup:
     """Return the sessions of a run, the latest last; where they ran is not told, because reports are shared."""
     explained = any(each.get(WHY) for each in sessions)
     rows = [
-        TableRow([*_session(each), *([str(each.get(WHY, ""))[:_MAX_TEXT]] if explained else [])])
-        for each in sessions[-_MOST:]
+        [*_session(each), *([str(each.get(WHY, ""))[:_MAX_TEXT]] if explained else [])] for each in sessions[-_MOST:]
     ]
-    columns = [Column("started (UTC)"), Column("state"), Column("took", numbers=True), Column("kshot")]
-    columns += [Column("ended by")] if explained else []
-    table = data_table(columns, rows[-_SHOWN:], name="Sessions")
+    columns = [*words("started (UTC)", "state"), *numbers("took"), *words("kshot", *["ended by"] * explained)]
+    table = table_html(TableView(columns, rows[-_SHOWN:]), "Sessions")
     if len(rows) <= _SHOWN:
         return table
-    earlier = data_table(columns, rows[:-_SHOWN], name="Earlier sessions")
+    earlier = table_html(TableView(columns, rows[:-_SHOWN]), "Earlier sessions")
     return together((table, folded(f"{len(sessions) - _SHOWN:,} earlier sessions", earlier)))
 
 
@@ -120,20 +119,22 @@ def _usage(run: PageRun) -> Markup:
     usage = run.record.usage
     names = short_names(dict.fromkeys(str(row["model"]) for row in usage))
     priced = any(finite(row.get("cost_usd")) is not None for row in usage)
-    columns = [Column("model"), Column("role"), Column("tokens read", numbers=True)]
     cached = any(row.get("cached_tokens") for row in usage)
-    columns += [Column("of them cached", numbers=True)] if cached else []
-    columns += [Column("tokens written", numbers=True), *([Column("cost in USD", numbers=True)] if priced else [])]
+    counts = {"prompt_tokens": "tokens read", "cached_tokens": "of them cached", "completion_tokens": "tokens written"}
+    if not cached:
+        del counts["cached_tokens"]
+    columns = [*words("model", "role"), *numbers(*counts.values(), *["cost in USD"] * priced)]
     rows = []
     for at, row in enumerate(usage[:_MOST]):
         role = f"{row['role']}, {counted(row['requests'], 'request')}" if "requests" in row else str(row["role"])
-        cells: list[Markup | str] = [names[str(row["model"])], role]
-        counts = ("prompt_tokens", *(["cached_tokens"] if cached else []), "completion_tokens")
-        cells += [count(row.get(name, 0), name) for name in counts]
-        cost = finite(row.get("cost_usd"))
-        cells += [figure(cost, "" if cost is None else dollars(cost), "cost_usd")] if priced else []
-        rows.append(TableRow(cells, f"{run.key}/usage/{at}"))
-    return data_table(columns, rows, name="Tokens and cost")
+        source = f"{run.key}/usage/{at}"
+        cells: list[Content] = [names[str(row["model"])], role]
+        cells += [count_cell(row.get(name, 0), name, source) for name in counts]
+        if priced:
+            cost = finite(row.get("cost_usd"))
+            cells.append(Cell("" if cost is None else dollars(cost), cost, source, "cost_usd"))
+        rows.append(cells)
+    return table_html(TableView(columns, rows), "Tokens and cost")
 
 
 def _failures(run: PageRun, read: SamplesRead | None) -> list[str]:

@@ -10,18 +10,19 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from kshot.core.records import ResultRow
-from kshot.core.visible import metric_label
 from kshot.report.breakdown import FigureScale, figure_scale
-from kshot.report.page.charts import Cell, Chart, DataTable, chart_grid, folded, sentences
+from kshot.report.figures_view import figures_view
+from kshot.report.page.charts import Chart, chart_grid, folded, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_rows import MAX_DRAWN
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, Number, estimate, field_number, mark_notes
+from kshot.report.page.numbers import estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.svg import SERIES
+from kshot.report.page.tables import table_html
 from kshot.report.verdicts import model_verdicts
 from kshot.runs.headline import failed_samples, finite, headline_results
-from kshot.runs.swept_rows import SAME, SWEEP, is_swept, task_label
+from kshot.runs.swept_rows import SAME, SWEEP, is_swept
 
 _MAX_CHARTS = 4
 """Charts that are open; the others fold."""
@@ -172,15 +173,8 @@ def _more(rest: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Mark
     """Return figures that no chart has, folded."""
     if not rest:
         return Markup("")
-    several = len(names) > 1
-    heads = ("task", *(("model",) if several else ()), "metric", "value", "95 %", "n")
-    table = DataTable(heads, [_line(found, names) for found in rest])
-    return folded(f"More figures ({len(rest):,})", table.html("More figures"))
-
-
-def _line(found: _Figure, names: Mapping[tuple[str, str], str]) -> list[Cell]:
-    run, row = found
-    shown: Estimate = estimate(run, row)
-    count: Number = field_number(run, row, "n")
-    who: list[Cell] = [names[found.system]] if len(names) > 1 else []
-    return [task_label(row), *who, metric_label(row), shown.value, shown, count]
+    rows, sources = [found.row for found in rest], [found.run.address(found.row) for found in rest]
+    systems = [names[found.system] for found in rest] if len(names) > 1 else None
+    view = figures_view(rows, systems=systems, digits=lambda _: None, sources=sources)
+    shown = view.only("task", "model", "metric", "value", "95 %", "n")
+    return folded(f"More figures ({len(rest):,})", table_html(shown, "More figures"))

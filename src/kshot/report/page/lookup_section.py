@@ -11,15 +11,16 @@ from markupsafe import Markup
 from kshot.core.p_values import p_text
 from kshot.core.records import ResultRow
 from kshot.report.grid import finding_sentences, preview_of
-from kshot.report.page.charts import Chart, DataTable, chart_grid, sentences
+from kshot.report.page.charts import Chart, chart_grid, sentences
 from kshot.report.page.charts_heat import HeatRow, heat_map
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.charts_stacked import StackedRow, stacked_bars
 from kshot.report.page.markup import Section, command, tag, together
-from kshot.report.page.numbers import Estimate, Number, estimate, mark_notes
+from kshot.report.page.numbers import estimate, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.verdicts import correction
+from kshot.report.view import Cell, TableView, numbers, words
 from kshot.runs.headline import finite
 from kshot.runs.swept_rows import is_swept
 
@@ -78,7 +79,7 @@ class _ModelLookup:
         yield chart_grid(chart.html for chart in (*charts, *self._error_kinds(), *self._gap_chart()))
         yield mark_notes((*self.cells.values(), *self.gaps))
 
-    def _figure(self, variant: str, task: str, length: int) -> Estimate | None:
+    def _figure(self, variant: str, task: str, length: int) -> Cell | None:
         row = self.cells.get((variant, task, length))
         return None if row is None else estimate(self.run, row, _WHOLE)
 
@@ -143,7 +144,7 @@ class _ModelLookup:
             return
         named = dict.fromkeys(row["error"] for row in self.errors)
         kinds = [kind for kind in named if any(kind in parts and parts[kind]["value"] for parts in found.values())]
-        none = Estimate(Number(None, "–"))
+        none = Cell("–")
         rows = []
         for variant, task, length in _few_first(sorted(found, key=lambda cell: -totals[cell]), _MAX_BARS):
             parts = found[variant, task, length]
@@ -172,11 +173,11 @@ class _ModelLookup:
         for _, at in order:
             row = self.gaps[at]
             who = f"{row['better']} − {row['worse']}"
-            p = Number(row["p_corrected"], p_text(row["p_corrected"]), self.run.address(row), "p_corrected")
+            p = Cell(p_text(row["p_corrected"]), row["p_corrected"], self.run.address(row), "p_corrected")
             found = estimate(self.run, row, (1, 1), sign="+")
             name = f"{row['better']}−{row['worse']}, {row['length']}"  # short: phones show it
             rows.append(IntervalRow(name, found, [p], row["variant"], hollow=row["ahead"] is None))
-            lines.append((who, str(row["length"]), row["variant"], found.value, found, p, row["ahead"] or ""))
+            lines.append((who, str(row["length"]), row["variant"], found, found, p, row["ahead"] or ""))
         corrected = correction(self.gaps[0]["family"])
         yield interval_chart(
             f"{self.id}-gaps",
@@ -184,7 +185,9 @@ class _ModelLookup:
             rows,
             heads=("points", "95 %", "p"),
             reference=(0.0, "no gap"),
-            table=DataTable(("gap", "length", "variant", "points", "95 %", "p", "ahead"), lines),
+            table=TableView(
+                [*words("gap", "length", "variant"), *numbers("points", "95 %", "p"), *words("ahead")], lines
+            ),
             limit=shown,
             notes=[
                 f"Filled marks: beyond chance ({decided} of {len(self.gaps)} gaps; {corrected}). Hollow marks: not."

@@ -13,10 +13,11 @@ from kshot.report.page.charts import Chart, chart_grid, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, estimate, field_number, interval_html, mark_notes
+from kshot.report.page.numbers import estimate, field_number, interval_html, mark_notes, number_html
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.systems import searched_where, shown_measures
 from kshot.report.verdicts import verdicts
+from kshot.report.view import Cell
 
 _AT_K = re.compile(r"(?P<family>.+)@(?P<k>[0-9]{1,9})")
 """The name of a measure of the first k passages; one with a token budget ends in a letter."""
@@ -74,7 +75,7 @@ class _Benchmark:
         yield chart_grid(chart.html for chart in (*self._by_budget(), *self._by_k()))
         yield mark_notes(self.rows)
 
-    def _figure(self, system: _System, measure: str) -> Estimate | None:
+    def _figure(self, system: _System, measure: str) -> Cell | None:
         found = self.cells.get((system, measure))
         return None if found is None else estimate(*found)
 
@@ -101,7 +102,7 @@ class _Benchmark:
             cells = [self._cell(system, measure, best=best[measure] == system) for measure in measures]
             run, row = next(self.cells[system, each] for each in self.measures if (system, each) in self.cells)
             counts = [field_number(run, row, name) for name in ("n", *(["failed"] if failed else []))]
-            numbers = [tag("td", count.html, class_="num") for count in counts]
+            numbers = [tag("td", number_html(count), class_="num") for count in counts]
             lines.append(tag("tr", tag("th", self._system_name(system), scope="row"), *cells, *numbers))
         table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *lines), class_="systems")
         notes = ["▲ is ahead of every other system by the paired test, p corrected."] if any(best.values()) else []
@@ -112,10 +113,10 @@ class _Benchmark:
 
     def _cell(self, system: _System, measure: str, *, best: bool) -> Markup:
         found = self._figure(system, measure)
-        if found is None or found.value.value is None:
+        if found is None or found.number is None:
             return tag("td", "–", class_="num none")
         mark = tag("span", "▲ ", class_="best", title="ahead of every other system") if best else ""
-        return tag("td", mark, tag("b", found.value.html), " ", tag("small", interval_html(found)), class_="num")
+        return tag("td", mark, tag("b", number_html(found)), " ", tag("small", interval_html(found)), class_="num")
 
     def _best(self, runs: Sequence[PageRun], measure: str) -> _System | None:
         """Return the system that a test finds ahead of all others; None if not all were compared."""

@@ -9,7 +9,8 @@ from markupsafe import Markup
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.packed_samples import PackedRun
 from kshot.report.page.samples_read import SamplesRead
-from kshot.report.page.tables import Column, TableRow, count, data_table
+from kshot.report.page.tables import table_html
+from kshot.report.view import Content, TableView, count_cell, numbers, words
 
 _KINDS = {
     "failed": "failed",
@@ -52,14 +53,14 @@ def _how_many(held: Sequence[tuple[SamplesRead, PackedRun]]) -> Markup | str:
 
 
 def _counts(held: Sequence[tuple[SamplesRead, PackedRun]]) -> Markup:
-    rows = [
-        TableRow([*([read.run.name] if len(held) > 1 else []), _KINDS[kind], count(each.here), count(each.all)])
+    several = len(held) > 1
+    rows: list[list[Content]] = [
+        [*([read.run.name] if several else []), _KINDS[kind], count_cell(each.here), count_cell(each.all)]
         for read, packed in held
         for kind, each in packed.counts.items()
     ]
-    first = [Column("run")] if len(held) > 1 else []
-    columns = [*first, Column("samples"), Column("in this file", numbers=True), Column("in the run", numbers=True)]
-    return data_table(columns, rows, name="How many samples are in this file")
+    columns = [*words(*["run"] * several, "samples"), *numbers("in this file", "in the run")]
+    return table_html(TableView(columns, rows), "How many samples are in this file")
 
 
 def _links(read: Sequence[SamplesRead]) -> Markup:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, tag, text, together
-from kshot.report.page.tables import Column, TableRow, data_table
-from kshot.report.setting_table import setting_name, setting_text
+from kshot.report.page.tables import table_html
+from kshot.report.setting_table import settings_view
+from kshot.report.view import TableView, words
 from kshot.runs.sessions import recorded_versions
 from kshot.runs.setting_differences import setting_differences, shared_settings, unchanging_settings
 
@@ -26,13 +28,11 @@ def settings_section(runs: Sequence[PageRun]) -> Section:
     """Return the settings of each run; those in which runs differ come first."""
     specs = [run.spec for run in runs]
     differing = setting_differences(specs) if len(runs) > 1 else []
-    rows = [TableRow([_differs(setting_name(row)), *_texts(row)], kind="differs") for row in differing]
     same = [*shared_settings(specs), *unchanging_settings(specs)]
-    rows += [TableRow([setting_name(row), *_texts(row)]) for row in same]
     parts = []
-    if rows:
-        columns = [Column("setting"), *(Column(run.name if len(runs) > 1 else "value") for run in runs)]
-        parts.append(data_table(columns, rows, name="Settings"))
+    if differing or same:
+        heads = [run.name for run in runs] if len(runs) > 1 else ["value"]
+        parts.append(_table([*differing, *same], heads, "Settings", marked=len(differing)))
     parts.append(tag("p", _others(specs), class_="soft"))
     parts.append(_versions(runs, specs))
     return Section("settings", "Settings", together(parts))
@@ -42,18 +42,23 @@ def differing_settings(comparison: Comparison) -> list[Section]:
     """Return the section on what differs between the settings of compared runs; none if nothing does."""
     if not comparison.settings:
         return []
-    columns = [Column("setting"), *(Column(each["label"]) for each in comparison.runs)]
-    rows = [TableRow([setting_name(row), *_texts(row)]) for row in comparison.settings]
-    return [Section("settings", "Different settings", data_table(columns, rows, name="Settings that differ"))]
+    table = _table(comparison.settings, [each["label"] for each in comparison.runs], "Settings that differ")
+    return [Section("settings", "Different settings", table)]
+
+
+def _table(settings: Sequence[Mapping[str, Any]], heads: Sequence[str], name: str, marked: int = 0) -> Markup:
+    """Return settings as a table; the first ones, so many, are marked: runs differ in them."""
+    view = settings_view(settings, heads)
+    rows = [
+        [_differs(str(setting)) if at < marked else setting, *(_value(str(value)) for value in values)]
+        for at, (setting, *values) in enumerate(view.rows)
+    ]
+    return table_html(replace(view, rows=rows, marked=range(marked)), name)
 
 
 def _differs(name: str) -> Markup:
     """Return the name of a setting with a mark that says that runs differ in it."""
     return together((text(name), " ", tag("span", "differs", class_="badge")))
-
-
-def _texts(row: Mapping[str, Any]) -> list[Markup]:
-    return [_value(setting_text(value, row)) for value in row["values"]]
 
 
 def _value(shown: str) -> Markup:
@@ -74,7 +79,7 @@ def _versions(runs: Sequence[PageRun], specs: Sequence[Mapping[str, Any]]) -> Ma
     names = list(dict.fromkeys(name for each in found for name in each))
     if not names:
         return Markup("")
-    columns = [Column("package"), *(Column(run.name if len(runs) > 1 else "version") for run in runs)]
-    rows = [TableRow([name, *(each.get(name, "–") for each in found)]) for name in names]
+    columns = words("package", *(run.name if len(runs) > 1 else "version" for run in runs))
+    rows = [[name, *(each.get(name, "–") for each in found)] for name in names]
     listed = ", ".join(f"{name} {found[0][name]}" for name in list(found[0])[:3]) if len(runs) == 1 else ""
-    return folded(f"Versions{f': {listed}, …' if listed else ''}", data_table(columns, rows, name="Versions"))
+    return folded(f"Versions{f': {listed}, …' if listed else ''}", table_html(TableView(columns, rows), "Versions"))

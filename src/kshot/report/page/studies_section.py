@@ -11,14 +11,17 @@ from kshot.core.records import ResultRow
 from kshot.core.specs import split_options
 from kshot.core.visible import metric_label
 from kshot.report.exports.shots import shots_in_prompts
-from kshot.report.page.charts import Chart, DataTable, chart_grid, sentences
+from kshot.report.figure_cells import number
+from kshot.report.page.charts import Chart, chart_grid, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, Number, estimate, field_number, mark_notes
+from kshot.report.page.numbers import estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
-from kshot.report.table import number, short_names
+from kshot.report.page.tables import table_html
+from kshot.report.table import short_names
 from kshot.report.verdicts import spreads
+from kshot.report.view import Cell, TableView, numbers, words
 from kshot.runs.headline import headlines
 from kshot.runs.swept_rows import SWEEP
 
@@ -78,7 +81,7 @@ def _shots(runs: Sequence[PageRun]) -> Iterator[_Shot]:
 def _by_shots(id_: str, task: str, metric: str, found: Sequence[_Shot], models: Mapping[str, str]) -> Chart:
     """Draw a line for each model; where several figures have as many shots, as draws of examples do, one for each."""
     steps = sorted({each.shots for each in found})
-    lines: dict[str, dict[int, Estimate]] = {}
+    lines: dict[str, dict[int, Cell]] = {}
     for each in found:
         name, turn = models[str(each.row["model"])], 1
         while each.shots in lines.setdefault(_turn(name, turn), {}):
@@ -105,11 +108,12 @@ def draws_section(runs: Sequence[PageRun]) -> Section | None:
         return None
     names = system_names(runs)
     charts = [_drawn(f"draws-{at}", run, row, names) for at, (run, row) in enumerate(spread[:_MAX_CHARTS], start=1)]
-    heads = ("task", *(("model",) if len(names) > 1 else ()), "metric", "mean", "SD", "lowest", "highest", "n")
+    several = len(names) > 1
+    columns = [*words("task", *["model"] * several, "metric"), *numbers("mean", "SD", "lowest", "highest", "n")]
     rows = [
         (
             row["task"],
-            *((names[run.key, str(row["model"])],) if len(names) > 1 else ()),
+            *((names[run.key, str(row["model"])],) if several else ()),
             metric_label(row),
             *(field_number(run, row, name, 2) for name in ("value", "sd", "lowest", "highest")),
             field_number(run, row, "n"),
@@ -118,7 +122,7 @@ def draws_section(runs: Sequence[PageRun]) -> Section | None:
     ]
     told = sentences(line for run in runs for line in spreads(run.record.results))
     note = "Each point is the whole task with another draw of examples; the figures differ by that choice alone."
-    table = DataTable(heads, rows).html("Draws of examples")
+    table = table_html(TableView(columns, rows), "Draws of examples")
     marks = mark_notes(row for _, row in spread)
     parts = [told, tag("p", note, class_="soft"), table, chart_grid(each.html for each in charts), marks]
     return Section("draws", "By draw of examples", together(parts))
@@ -140,7 +144,6 @@ def _drawn(id_: str, run: PageRun, row: ResultRow, names: Mapping[tuple[str, str
         IntervalRow(f"seed {each['example_seed']}", estimate(run, each), [field_number(run, each, "n")]) for each in own
     ]
     system = f" · {names[run.key, str(row['model'])]}" if len(names) > 1 else ""
-    mean = Number(row["value"], number(row["value"], 2))
     bounds: _Bounds = tuple((own[0].get("bounds") if own else None) or ())
-    reference = None if row["value"] is None else (row["value"], f"mean {mean.written}")
+    reference = None if row["value"] is None else (row["value"], f"mean {number(row['value'], 2)}")
     return interval_chart(id_, f"{metric_label(row)} on {of}{system}", rows, bounds=bounds, reference=reference)

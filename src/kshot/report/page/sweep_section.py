@@ -10,11 +10,12 @@ from kshot.report.page.charts_curve import curve_chart
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import Estimate, estimate, field_number, mark_notes
+from kshot.report.page.numbers import estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.svg import SERIES
 from kshot.report.sweep_verdicts import sweep_verdicts
 from kshot.report.sweeps import AXIS_TITLES, line_names
+from kshot.report.view import Cell
 from kshot.runs.swept_rows import SHOTS, SweptFigures, swept_figures
 
 _MAX_OPEN, _MAX_CHARTS = 6, 24
@@ -50,7 +51,7 @@ def _chart(id_: str, run: PageRun, found: SweptFigures, *, named: bool) -> Chart
     return curve_chart(id_, title, found.labels, series, across=across, bounds=bounds)
 
 
-def _estimate(run: PageRun, row: ResultRow | None) -> Estimate | None:
+def _estimate(run: PageRun, row: ResultRow | None) -> Cell | None:
     return None if row is None or row["value"] is None else estimate(run, row)
 
 
