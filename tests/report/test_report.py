@@ -286,7 +286,7 @@ def test_the_tokens_of_servers_and_of_priced_models_are_shown():
 
 
 def system(model, value, metric="AC_MRR@10", task="book", ci95=None, **more):
-    labels = {"benchmark": "book", "passages": 40, "chunks": "lines:1", "higher_is_better": True}
+    labels = {"kind": "passages", "benchmark": "book", "passages": 40, "chunks": "lines:1", "higher_is_better": True}
     return row(task, model, metric, value, 20, ci95=ci95 or (value - 0.1, value + 0.1), **labels | more)
 
 

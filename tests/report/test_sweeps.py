@@ -5,9 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from kshot.report.curve import Curve, CurvePoint, CurveSeries
+from kshot.report.curve import Curve
 from kshot.report.sweep_verdicts import sweep_verdicts
 from kshot.report.sweeps import sweep_tables
+from kshot.report.view import Cell, Lines, Series
 from tests.runs.test_swept_rows import figure
 
 
@@ -20,7 +21,8 @@ def drawn(*parts, width=80):
 
 
 def series(name, *values):
-    return CurveSeries(name, [None if v is None else CurvePoint(v, (v - 10, v + 10)) for v in values])
+    ends = [None if v is None else tuple(Cell(number=end) for end in (v - 10, v + 10)) for v in values]
+    return Series(name, [None if v is None else Cell(number=v, interval=e) for v, e in zip(values, ends, strict=True)])
 
 
 def place(lines, sign):
@@ -30,7 +32,9 @@ def place(lines, sign):
 
 @pytest.mark.parametrize("width", [44, 60, 80, 92, 200])
 def test_a_curve_is_as_wide_as_its_terminal(width):
-    curve = Curve(["0", "1", "5"], [series("bm25", 20, 40, 70), series("random", 20, 35, 50)], "examples", (0, 100))
+    curve = Curve(
+        Lines(["0", "1", "5"], [series("bm25", 20, 40, 70), series("random", 20, 35, 50)], "examples", (0, 100))
+    )
     lines = drawn(curve, width=width)
     assert max(map(len, lines)) <= min(width, 92)
     assert "● bm25" in "\n".join(lines)
@@ -40,7 +44,7 @@ def test_a_curve_is_as_wide_as_its_terminal(width):
 
 
 def test_higher_figures_stand_higher_and_later_ones_further_right():
-    lines = drawn(Curve(["0", "1", "5"], [series("", 20, 40, 70)], "k", (0, 100)))
+    lines = drawn(Curve(Lines(["0", "1", "5"], [series("", 20, 40, 70)], "k", (0, 100))))
     (last, middle, first) = place(lines, "●")
     assert last[0] < middle[0] < first[0]
     assert last[1] > middle[1] > first[1]
@@ -50,20 +54,20 @@ def test_higher_figures_stand_higher_and_later_ones_further_right():
 
 
 def test_a_gap_leaves_the_other_points_and_a_narrow_terminal_has_no_picture():
-    curve = Curve(["0", "1", "5"], [series("", 20, None, 70)], "k")
+    curve = Curve(Lines(["0", "1", "5"], [series("", 20, None, 70)], "k"))
     assert len(place(drawn(curve), "●")) == 2
     assert drawn(curve, width=43) == []
-    assert drawn(Curve(["0"], [CurveSeries("", [None])], "k")) == []
+    assert drawn(Curve(Lines(["0"], [Series("", [None])], "k"))) == []
 
 
 def test_an_axis_stays_within_the_scale():
-    lines = drawn(Curve(["0", "1"], [series("", 93, 97)], "k", (0, 100)))
+    lines = drawn(Curve(Lines(["0", "1"], [series("", 93, 97)], "k", (0, 100))))
     assert lines[0].split()[0] == "100"
     assert not any(line.strip().startswith("110") for line in lines)
 
 
 def test_names_of_lines_that_end_together_are_told_apart():
-    lines = drawn(Curve(["0", "1"], [series(name, 10, 50) for name in "abc"], "k"))
+    lines = drawn(Curve(Lines(["0", "1"], [series(name, 10, 50) for name in "abc"], "k")))
     assert sum(line.endswith((" a", " b", " c")) for line in lines) == 3
 
 

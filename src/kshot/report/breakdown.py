@@ -11,9 +11,9 @@ from kshot.core.errors import UsageError
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
-from kshot.report.cells import cell
-from kshot.report.figure_cells import marked_figure, number
-from kshot.report.table import short_names
+from kshot.report.drawn_table import drawn
+from kshot.report.figures_view import figures_view, model_names
+from kshot.report.view import Column
 from kshot.runs.headline import finite, headlines
 
 By: TypeAlias = Literal["category", "subset", "task"]
@@ -120,40 +120,24 @@ def _goodness(row: ResultRow) -> float:
 
 def breakdown_table(found: Breakdown, width: int) -> Table:
     """Draw the parts as a table; a wide terminal has bars, too."""
-    rows = found.rows
-    names = short_names(dict.fromkeys(str(row.get("model", "")) for row in found.every))
-    wholes = {whole_of(row, found.by) for row in found.every}
-    scales = {_scale(row) for row in rows}
-    bars = width >= _WIDE and len(scales) == 1 and None not in scales
+    rows, scales = found.rows, {_scale(row) for row in found.rows}
     small = all(abs(row.get("value") or 0) <= 1 for row in rows) and scales <= {None, (0, 1)}
-    marks = {True: "", False: " ↓"} if len(set(map(_is_upwards, found.every))) > 1 else {True: "", False: ""}
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
-    table.add_column(found.by, overflow="fold")
+    view = figures_view(
+        rows,
+        systems=model_names(rows, found.every),
+        digits=lambda row: (3, 3) if small or _scale(row) == (0, 1) else (2, 1),
+    )
+    shown = view.only("model", "metric", "n", "value", "95 %", "failed").changed("n", lambda n: str(n.number))
+    if len(set(map(_is_upwards, found.every))) > 1:
+        ways = iter(map(_is_upwards, rows))
+        shown = shown.changed("metric", lambda metric: metric.text + ("" if next(ways) else " ↓"))
+    wholes = {whole_of(row, found.by) for row in found.every}
     if len(wholes) > 1:
-        table.add_column("task", overflow="fold")
-    if len(names) > 1:
-        table.add_column("model", overflow="fold")
-    table.add_column("metric")
-    for head in ("n", "value"):
-        table.add_column(head, justify="right")
-    table.add_column("95 %", justify="right", style="dim", no_wrap=True)
-    if any(row.get("failed") for row in rows):
-        table.add_column("failed", justify="right", style="bold red")
-    if bars:
-        table.add_column("", no_wrap=True)
-    for row in rows:
-        ends = row.get("ci95")
-        digits = (3, 3) if small or _scale(row) == (0, 1) else (2, 1)
-        texts: list[object] = [row[found.by]]
-        texts += [whole_of(row, found.by)] if len(wholes) > 1 else []
-        texts += [names[str(row.get("model", ""))]] if len(names) > 1 else []
-        texts += [metric_label(row) + marks[_is_upwards(row)], row.get("n", "")]
-        texts.append(marked_figure(row, digits[0]))
-        texts.append("" if ends is None else "–".join(number(end, digits[1]) for end in ends))
-        texts += [row.get("failed") or ""] if any(each.get("failed") for each in rows) else []
-        texts += [_bar(row)] if bars else []
-        table.add_row(*map(cell, texts))
-    return table
+        shown = shown.joined(Column("task"), [whole_of(row, found.by) for row in rows], 0)
+    shown = shown.joined(Column(found.by, key="part"), [str(row[found.by]) for row in rows], 0)
+    if width >= _WIDE and len(scales) == 1 and None not in scales:
+        shown = shown.joined(Column("", key="bar", wraps=False), list(map(_bar, rows)))
+    return drawn(shown)
 
 
 def below(found: Breakdown, order: Order) -> Iterator[str]:

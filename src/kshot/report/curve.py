@@ -13,6 +13,7 @@ from rich.text import Text
 from kshot.core.visible import one_line
 from kshot.report.cells import shortened
 from kshot.report.page.svg import Bands, Scale, apart, nice_ticks, tick_text
+from kshot.report.view import Cell, Lines, Series
 
 _MARKS = "●■▲◆▼✚✖"
 _COLOURS = ("magenta", "green", "default", "red")
@@ -29,45 +30,28 @@ _BLANK = 0x2800
 
 
 @dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """A figure of a series, and its interval if it has one."""
-
-    value: float
-    ends: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CurveSeries:
-    """A line: its name, and a figure for each step; None where there is none."""
-
-    name: str
-    points: Sequence[CurvePoint | None]
-
-
-@dataclass(frozen=True, slots=True)
 class Curve:
     """A picture of figures over the steps of an axis; rich draws it as wide as its console."""
 
-    steps: Sequence[str]
-    series: Sequence[CurveSeries]
-    across: str
-    bounds: tuple[float | None, float | None] = (None, None)
-    """The ends of the scale: the axis does not go beyond them."""
+    lines: Lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines; none if there is no room for a picture."""
         del console
         width = min(options.max_width, _MAX_WIDTH)
-        if width >= _LEAST_WIDTH and any(point for each in self.series for point in each.points):
-            yield from _Canvas(self, width).lines()
+        if width >= _LEAST_WIDTH and any(map(_points, self.lines.series)):
+            yield from _Canvas(self.lines, width).lines()
+
+
+def _points(series: Series) -> list[tuple[int, Cell, float]]:
+    """Return the figures that are known, with their steps and values."""
+    return [(at, cell, cell.number) for at, cell in enumerate(series.figures) if cell and cell.number is not None]
 
 
 class _Canvas:
-    def __init__(self, curve: Curve, width: int) -> None:
+    def __init__(self, curve: Lines, width: int) -> None:
         self.curve = curve
-        ends = [
-            end for each in curve.series for point in each.points if point for end in (point.ends or (point.value,))
-        ]
+        ends = [end for each in curve.series for _, cell, value in _points(each) for end in _reach(cell, value)]
         self.ticks = _ticks(ends, curve.bounds)
         self.texts = [tick_text(tick, self.ticks) for tick in self.ticks]
         self.left = max(map(len, self.texts)) + 2
@@ -86,8 +70,8 @@ class _Canvas:
         for number, each in enumerate(self.curve.series):
             self._draw_intervals(number, each)
         for number, each in reversed(list(enumerate(self.curve.series))):  # the first stands before the others
-            for column, point in self._placed(number, each):
-                self.cells[self._row(point.value)][column] = (_mark(number), _colour(number))
+            for column, value, _ in self._placed(number, each):
+                self.cells[self._row(value)][column] = (_mark(number), _colour(number))
         names = self._names()
         at_ticks = {self._row(tick): text for tick, text in zip(self.ticks, self.texts, strict=True)}
         for at in range(_HEIGHT):
@@ -105,15 +89,15 @@ class _Canvas:
         shift = (number - (count - 1) / 2) * min(2.0, 0.7 * self.x.step / count)
         return min(max(round(self.x(step) + shift - 0.5), 0), self.width - 1)
 
-    def _placed(self, number: int, each: CurveSeries) -> list[tuple[int, CurvePoint]]:
-        return [(self._column(number, at), point) for at, point in enumerate(each.points) if point is not None]
+    def _placed(self, number: int, each: Series) -> list[tuple[int, float, Cell]]:
+        return [(self._column(number, at), value, cell) for at, cell, value in _points(each)]
 
     def _row(self, value: float) -> int:
         return min(max(int(self.y(value)), 0), _HEIGHT - 1)
 
-    def _draw_line(self, number: int, each: CurveSeries) -> None:
-        for (left, one), (right, other) in pairwise(self._placed(number, each)):
-            start, end = (left * _ACROSS + 1, self.y(one.value) * _DOWN), (right * _ACROSS, self.y(other.value) * _DOWN)
+    def _draw_line(self, number: int, each: Series) -> None:
+        for (left, one, _), (right, other, _) in pairwise(self._placed(number, each)):
+            start, end = (left * _ACROSS + 1, self.y(one) * _DOWN), (right * _ACROSS, self.y(other) * _DOWN)
             count = max(abs(end[0] - start[0]), abs(round(end[1] - start[1])), 1)
             for at in range(int(count) + 1):
                 across = round(start[0] + (end[0] - start[0]) * at / count)
@@ -124,11 +108,11 @@ class _Canvas:
         held, _ = self.dots[row][column]
         self.dots[row][column] = (held | _DOTS[down % _DOWN][across % _ACROSS], number)
 
-    def _draw_intervals(self, number: int, each: CurveSeries) -> None:
-        for column, point in self._placed(number, each):
-            if point.ends is None:
+    def _draw_intervals(self, number: int, each: Series) -> None:
+        for column, value, cell in self._placed(number, each):
+            if cell.interval is None:
                 continue
-            low, high = (self._row(end) for end in point.ends)
+            low, high = map(self._row, _reach(cell, value))
             for row in range(high, low + 1):
                 sign = "╷" if row == high < low else "╵" if row == low > high else "│"
                 self.cells[row][column] = (sign, _colour(number))
@@ -145,7 +129,7 @@ class _Canvas:
             (number, each, self._placed(number, each)) for number, each in enumerate(self.curve.series) if each.name
         ]
         ended = [(number, each, placed[-1][1]) for number, each, placed in last if placed]
-        rows = apart([self.y(point.value) - 0.5 for _, _, point in ended], 1, 0, _HEIGHT - 1)
+        rows = apart([self.y(value) - 0.5 for _, _, value in ended], 1, 0, _HEIGHT - 1)
         return {
             round(row): (f" {_mark(number)} {shortened(one_line(each.name), _NAME_ROOM)}", _colour(number))
             for (number, each, _), row in zip(ended, rows, strict=True)
@@ -167,9 +151,14 @@ class _Canvas:
         yield Text(f"{'':>{self.left}}{self.curve.across:^{self.width}}".rstrip(), style="dim", no_wrap=True)
 
 
-def _ticks(ends: Sequence[float], bounds: tuple[float | None, float | None]) -> list[float]:
+def _reach(cell: Cell, value: float) -> tuple[float, ...]:
+    """Return the ends of a figure's interval; without one, the figure alone."""
+    return tuple(end.number for end in cell.interval or () if end.number is not None) or (value,)
+
+
+def _ticks(ends: Sequence[float], bounds: Sequence[float | None]) -> list[float]:
     """Return the ticks of the axis: round numbers around all figures, and none beyond the scale."""
-    low, high = bounds
+    low, high = bounds if len(bounds) == len(("low", "high")) else (None, None)
     found = nice_ticks(min(ends), max(ends), 4)
     kept = [tick for tick in found if (low is None or tick >= low) and (high is None or tick <= high)]
     return kept if len(kept) > 1 else found

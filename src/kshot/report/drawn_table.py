@@ -12,6 +12,7 @@ STYLES: dict[Tone, str] = {
     "": "",
     "good": "bold green",
     "bad": "bold red",
+    "poor": "red",
     "warn": "magenta",
     "dim": "dim",
     "strong": "bold",
@@ -19,25 +20,29 @@ STYLES: dict[Tone, str] = {
 """How a terminal shows what a cell tells beside its text."""
 
 
-def drawn(view: TableView) -> Table:
-    """Draw a view; names that are too wide are folded, and intervals are dim."""
+def drawn(view: TableView, *, beside: str = " {}") -> Table:
+    """Draw a view; names that are too wide are folded, and intervals are dim: ``beside`` writes that of a figure."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in view.columns:
-        words = column.kind == "words"
         table.add_column(
             cell(column.heading),
-            justify="left" if words else "right",
+            justify="left" if column.kind == "words" else "right",
             style="dim" if column.kind == "interval" else STYLES[column.tone],
-            overflow="fold" if column.wraps else "ellipsis",
-            no_wrap=not column.wraps,
+            overflow="fold",
+            no_wrap=not column.wraps or column.kind == "interval",
             max_width=column.most,
             min_width=column.least,
         )
     for row in view.rows:
-        table.add_row(*(_drawn(column, content) for column, content in zip(view.columns, row, strict=True)))
+        table.add_row(*(_drawn(column, content, beside) for column, content in zip(view.columns, row, strict=True)))
     return table
 
 
-def _drawn(column: Column, content: Content) -> Text:
+def _drawn(column: Column, content: Content, beside: str) -> Text:
     found = cell_of(content)
-    return cell(found.between if column.kind == "interval" else found.written, STYLES[found.tone])
+    if column.kind == "interval":
+        return cell(found.between)
+    shown = cell(found.written, STYLES[found.tone])
+    if column.kind == "figure" and found.interval:
+        shown.append(beside.format(found.between), "dim")
+    return shown

@@ -9,7 +9,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.figure_cells import field_cell, figure_cell
 from kshot.report.table import short_names
-from kshot.report.view import Cell, Content, TableView, numbers, words
+from kshot.report.view import Cell, Column, Content, TableView, numbers, words
 from kshot.runs.swept_rows import task_label
 
 
@@ -33,7 +33,8 @@ def figures_view(
         line += [Cell(str(row.get("failed") or ""), row.get("failed") or 0)] if failed else []
         lines.append(line)
     columns = words("task", *["model"] * bool(systems), "metric")
-    return TableView([*columns, *numbers("n", "value", "95 %", *["failed"] * failed)], lines)
+    columns += numbers("n", "value", "95 %")
+    return TableView([*columns, *[Column("failed", "number", tone="bad")] * failed], lines)
 
 
 def model_names(rows: Sequence[ResultRow], among: Sequence[ResultRow] | None = None) -> list[str] | None:

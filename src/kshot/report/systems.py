@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.table import Table
-from rich.text import Text
 
-from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
-from kshot.report.cells import block, cell
+from kshot.report.cells import block
+from kshot.report.drawn_table import drawn
+from kshot.report.figure_cells import figure_cell
 from kshot.report.table import short_names
+from kshot.report.view import Cell, Column, Content, TableView
 
 _SHOWN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")
 """What the table shows of the default measures; ``summary.json`` has them all."""
@@ -26,8 +27,6 @@ _MAX_INTERVALS = 4
 
 _NAMES = {"chapter": "document"}
 """What readers call the fields of a passage."""
-
-_LEADING_ZERO = re.compile(r"(?<!\d)0(?=\.)")
 
 
 def systems_tables(rows: Sequence[ResultRow]) -> Iterator[Table]:
@@ -50,30 +49,22 @@ def _table(name: str, rows: Sequence[ResultRow], measures: Sequence[str]) -> Tab
     questions = _counted(max(row["n"] + row["failed"] for row in rows), "question")
     title = one_line(f"{name}: {questions}, {_passage_count(rows)}{_in_common(rows)}")
     where = f",\n{one_line(searched)}" if (searched := searched_where(rows[0])) else ""
-    table = Table(
-        box=None,
-        pad_edge=False,
-        header_style="bold",
-        title=block(title + where, "bold"),
-        title_justify="left",
-        min_width=len(where) or None,  # where is searched stands in one line, however narrow the table is
-    )
-    table.add_column("system", overflow="fold", min_width=_MIN_NAME_WIDTH)
-    if several_cuts:
-        table.add_column("chunks", overflow="fold")
-    for measure in measures:
-        table.add_column(cell(measure), justify="right", no_wrap=True)
-    if failed:
-        table.add_column("failed", justify="right", style="bold red")
     cells = {(row["model"], row.get("chunks"), row["metric"]): row for row in rows}
     names = short_names(row["model"] for row in rows)
     best = {measure: _best(rows, measure) for measure in measures}
     intervals = len(measures) <= _MAX_INTERVALS - failed
+    lines: list[list[Content]] = []
     for model, chunks in dict.fromkeys((row["model"], row.get("chunks")) for row in rows):
         found = [cells.get((model, chunks, measure)) for measure in measures]
-        line = [cell(names[model]), *([cell(chunks)] if several_cuts else [])]
+        line: list[Content] = [names[model], *([str(chunks)] if several_cuts else [])]
         line += [_cell(row, best[measure], interval=intervals) for row, measure in zip(found, measures, strict=True)]
-        table.add_row(*line, *([str(max((row["failed"] for row in found if row), default=0))] if failed else []))
+        lines.append([*line, *([str(max((row["failed"] for row in found if row), default=0))] if failed else [])])
+    columns = [Column("system", least=_MIN_NAME_WIDTH), *([Column("chunks")] if several_cuts else [])]
+    columns += [Column(measure, "figure", wraps=False) for measure in measures]
+    columns += [Column("failed", "number", tone="bad")] if failed else []
+    table = drawn(TableView(columns, lines))
+    table.title, table.title_justify = block(title + where, "bold"), "left"
+    table.min_width = len(where) or None  # where is searched stands in one line, however narrow the table is
     return table
 
 
@@ -111,18 +102,8 @@ def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("s" if count != 1 else "")
 
 
-def _cell(row: ResultRow | None, best: float | None, *, interval: bool) -> Text:
-    if row is None or row["value"] is None:
-        return cell("–" + ("" if row is None else failure_mark(row)))
-    value, *ends = written_figure(row)
-    figure = Text(value, style="bold" if row["value"] == best else "")
-    if ends and interval:
-        figure.append(f" {'–'.join(ends)}", style="dim")
-    return figure
-
-
-def written_figure(row: ResultRow) -> list[str]:
-    """Return a figure of search as it is written, and then the two ends of its interval, if it has one."""
-    digits = 1 if row["value"] > 1 or (row["ci95"] or [0, 0])[1] > 1 else 3
-    ends = (_LEADING_ZERO.sub("", f"{end:.{digits}f}") for end in row["ci95"] or ())
-    return [f"{row['value']:.{digits}f}{failure_mark(row)}", *ends]
+def _cell(row: ResultRow | None, best: float | None, *, interval: bool) -> Cell:
+    if row is None:
+        return Cell("–")
+    found = figure_cell(row, tone="strong" if row["value"] == best else "")
+    return found if interval else replace(found, interval=None)

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from kshot.core.failed_parts import failure_mark, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import cell
 from kshot.report.details_table import DetailsTable
+from kshot.report.drawn_table import drawn
+from kshot.report.figure_cells import figure_cell, marked_figure
 from kshot.report.quantities import money
 from kshot.report.sample_texts import counted
+from kshot.report.view import Column, Content, TableView, Tone, words
 
 _MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
@@ -26,16 +28,13 @@ _MAX_NAME_WIDTH = 16
 _MAX_SAID_WIDTH = 24
 """The width of what a row says of how it was scored."""
 
-_LARGE = 1e6
-"""From here on, all digits of a number would break a table."""
-
 _OPTIONS = re.compile(r",\s*[A-Za-z_]\w*\s*=")
 """Where the options of a spec begin."""
 
 _SAID = {"ranking_type": "by", "code": "code"}
 """What a row may say of how it was scored, and the title of its column: the rule, and whose code ran."""
 
-_COUNT_STYLES = {"ties": "magenta", "unanswered": "magenta", "failed_replies": "red", "failed": "bold red"}
+_COUNT_TONES: dict[str, Tone] = {"ties": "warn", "unanswered": "warn", "failed_replies": "poor", "failed": "bad"}
 """Counts that are shown where there are any: samples whose options tie, unreadable replies (scored as wrong), failed
 ones among several replies to a sample, and samples without a reply."""
 
@@ -52,34 +51,29 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
     if len(models) > _MAX_MODEL_COLUMNS or wide:  # too wide side by side: every model gets lines of its own
         rows = [{**row, "task": f"{names[row['model']]} · {row['task']}", "model": ""} for row in rows]
         models = [""]
-    counts = {name: style for name, style in _COUNT_STYLES.items() if any(row.get(name) for row in rows)}
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
-    table.add_column("task", overflow="fold")
-    table.add_column("metric")
+    counts = {name: tone for name, tone in _COUNT_TONES.items() if any(row.get(name) for row in rows)}
     said = {key: title for key, title in _SAID.items() if any(row.get(key) for row in rows)}
-    for title in said.values():
-        table.add_column(title, overflow="fold", max_width=_MAX_SAID_WIDTH)
-    table.add_column("n", justify="right")
+    columns = [*words("task", "metric"), *(Column(title, most=_MAX_SAID_WIDTH) for title in said.values())]
+    columns.append(Column("n", "number"))
     for model in models:
-        table.add_column(cell(names[model] if len(models) > 1 else "value"), justify="right", overflow="fold")
-        table.add_column("95 %", justify="right", style="dim", no_wrap=True)
-    for name, style in counts.items():
-        table.add_column(name.replace("_", " "), justify="right", style=style)
+        columns += [Column(names[model] if len(models) > 1 else "value", "number"), Column("95 %", "interval")]
+    columns += [Column(name.replace("_", " "), "number", tone=tone) for name, tone in counts.items()]
+    lines: list[list[Content]] = []
     told: set[tuple[str, str]] = set()
     for (task, _), found in _by_task(rows).items():
-        cells: list[object] = [task, metric_label(*found.values())]
-        cells += ["" if (task, key) in told else _told(found.values(), key) for key in said]
+        line: list[Content] = [task, metric_label(*found.values())]
+        line += ["" if (task, key) in told else _told(found.values(), key) for key in said]
         told.update((task, key) for key in said if key == "code")  # one for all figures of a task
         sizes = [row["n"] for model in models if (row := found.get(model)) is not None]
-        cells.append(" / ".join(map(str, sizes)) if len(set(sizes)) > 1 else str(sizes[0]))
+        line.append(" / ".join(map(str, sizes)) if len(set(sizes)) > 1 else str(sizes[0]))
         for model in models:
             row = found.get(model)
-            cells += ["", ""] if row is None else [marked_figure(row), _interval(row)]
+            line += [None if row is None else figure_cell(row, (2, 1))] * 2
         for name in counts:
             own_counts = [found[model].get(name, 0) if model in found else 0 for model in models]
-            cells.append(" / ".join(map(str, own_counts)) if any(own_counts) else "")  # one for each model
-        table.add_row(*map(cell, cells))
-    return table
+            line.append(" / ".join(map(str, own_counts)) if any(own_counts) else "")  # one for each model
+        lines.append(line)
+    return drawn(TableView(columns, lines))
 
 
 def _told(rows: Iterable[ResultRow], key: str) -> str:
@@ -117,24 +111,6 @@ def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, Resul
     for row in rows:
         found.setdefault((row["task"], row["metric"]), {})[row["model"]] = row
     return found
-
-
-def _interval(row: ResultRow) -> str:
-    return "" if row["ci95"] is None else "–".join(number(end, 1) for end in row["ci95"])
-
-
-def number(value: float, digits: int, sign: str = "") -> str:
-    """Write a number with so many digits after the point, or with three digits and its power of ten if it is large.
-
-    ``sign`` is ``+`` to show it always.
-    """
-    return f"{value:{sign}.{digits}f}" if abs(value) < _LARGE else f"{value:{sign}.2e}"
-
-
-def marked_figure(row: ResultRow, digits: int = 2, side: str = "") -> str:
-    """Write a figure and its mark if many samples failed; of a comparison, that of a side (``baseline``, ``run``)."""
-    value, mark = (row[f"{side}_value"], side_mark(row, side)) if side else (row.get("value"), failure_mark(row))
-    return ("–" if value is None else number(value, digits)) + mark
 
 
 def short_names(models: Iterable[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-Tone: TypeAlias = Literal["", "good", "bad", "warn", "dim", "strong"]
+Tone: TypeAlias = Literal["", "good", "bad", "poor", "warn", "dim", "strong"]
 """What a cell tells beside its text: ahead, behind or failed, doubtful, beside the point, or what to look at."""
 
 Kind: TypeAlias = Literal["words", "number", "interval", "figure"]
@@ -89,8 +89,26 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Series:
+    """A line of a chart: its name, and a figure for each step; None where there is none."""
+
+    name: str
+    figures: Sequence[Cell | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A chart of figures over the steps of an axis: a line for each series; ``bounds`` are the ends of the scale."""
+
+    steps: Sequence[str]
+    series: Sequence[Series]
+    across: str
+    bounds: Sequence[float | None] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TableView:
-    """A table: its title, columns and rows, and sentences that belong below it.
+    """A table: its title, columns and rows, sentences that belong below it, and a chart of its figures.
 
     ``marked`` are the places of rows that stand out.
     """
@@ -99,6 +117,7 @@ class TableView:
     rows: Sequence[Sequence[Content]]
     title: str = ""
     notes: Sequence[str] = ()
+    chart: Lines | None = None
     marked: Collection[int] = ()
 
     def only(self, *names: str) -> TableView:
@@ -122,6 +141,19 @@ class TableView:
         at = [column.name for column in self.columns].index(name)
         rows = [[*row[:at], change(cell_of(row[at])), *row[at + 1 :]] for row in self.rows]
         return replace(self, rows=rows)
+
+    def joined(self, column: Column, cells: Sequence[Content], at: int | None = None) -> TableView:
+        """Return the table with one more column, the last one unless its place is given."""
+        place = len(self.columns) if at is None else at
+        columns = [*self.columns[:place], column, *self.columns[place:]]
+        rows = [[*row[:place], cell, *row[place:]] for row, cell in zip(self.rows, cells, strict=True)]
+        return replace(self, columns=columns, rows=rows)
+
+    def once(self, name: str) -> TableView:
+        """Return the table with each text of a column once for all rows below that have it."""
+        texts = [cell.text for cell in self.cells(name)]
+        above = iter([None, *texts[:-1]])
+        return self.changed(name, lambda cell: replace(cell, text="") if cell.text == next(above) else cell)
 
     def cells(self, name: str) -> list[Cell]:
         """Return the cells of a column."""

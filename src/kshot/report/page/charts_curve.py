@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from kshot.report.cells import shortened
 from kshot.report.page.charts import Chart
-from kshot.report.page.charts_lines import Series
 from kshot.report.page.markup import tag, together
 from kshot.report.page.svg import (
     SERIES,
@@ -28,7 +27,7 @@ from kshot.report.page.svg import (
     series_class,
     tick_text,
 )
-from kshot.report.view import Cell, TableView, numbers, words
+from kshot.report.view import Cell, Lines, Series, TableView, numbers, words
 
 _MAX_RIBBONS = 3
 """Lines whose intervals are ribbons; of more, each figure has a thin line, so that none hides another."""
@@ -56,20 +55,17 @@ _FORMS = (_Form("wide", 780, 330, 24), _Form("narrow", 356, 290, 12, 30))
 def curve_chart(
     id_: str,
     title: str,
-    steps: Sequence[str],
-    series: Sequence[Series],
+    lines: Lines,
     *,
-    across: str,
-    bounds: Sequence[float | None] = (),
     notes: Sequence[Markup | str] = (),
 ) -> Chart:
-    """Draw a line for each series over the steps of the axis ``across``; the scale is as high as the figures need.
+    """Draw a line for each series over the steps of the axis; the scale is as high as the figures need.
 
     Of many series the first have colours and names; the table has all.
     """
-    pictures = []
+    pictures, series, across = [], lines.series, lines.across
     for form in _FORMS:
-        plot = _CurvePlot(steps, series, across, bounds, form)
+        plot = _CurvePlot(lines, form)
         own = id_ if form.class_ == "wide" else f"{id_}-{form.class_}"
         picture = drawing(own, title, plot.parts(), width=form.width, height=form.height, class_="curve")
         pictures.append(tag("div", picture, class_=form.class_))
@@ -78,7 +74,7 @@ def curve_chart(
     rows = [
         (*((each.name,) if named else ()), step, found, found)
         for each in series
-        for step, found in zip(steps, each.figures, strict=True)
+        for step, found in zip(lines.steps, each.figures, strict=True)
         if found is not None
     ]
     table = TableView([*words(*[""] * named, across), *numbers("value", "95 %")], rows)
@@ -86,21 +82,14 @@ def curve_chart(
 
 
 class _CurvePlot:
-    def __init__(
-        self,
-        steps: Sequence[str],
-        series: Sequence[Series],
-        across: str,
-        bounds: Sequence[float | None],
-        form: _Form,
-    ) -> None:
-        self.steps, self.series, self.across, self.form = steps, series, across, form
-        self.drawn = list(enumerate(series[:SERIES]))
-        self.names = [self._label(each) for _, each in self.drawn] if len(series) > 1 else []
+    def __init__(self, lines: Lines, form: _Form) -> None:
+        self.steps, self.series, self.across, self.form = lines.steps, lines.series, lines.across, form
+        self.drawn = list(enumerate(self.series[:SERIES]))
+        self.names = [self._label(each) for _, each in self.drawn] if len(self.series) > 1 else []
         self.right = form.width - 12 - _CHARACTER * max(map(len, self.names), default=0)
-        values = [end for each in series for found in each.figures if found for end in found.ends]
-        self.ticks = _ticks(values, bounds)
-        self.x = Bands(len(steps), form.left, self.right)
+        values = [end for each in self.series for found in each.figures if found for end in found.ends]
+        self.ticks = _ticks(values, lines.bounds)
+        self.x = Bands(len(self.steps), form.left, self.right)
         self.y = Scale(self.ticks[0], self.ticks[-1], form.height - form.bottom, form.top)
 
     def parts(self) -> Iterator[Markup]:

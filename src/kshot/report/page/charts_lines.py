@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -24,7 +23,7 @@ from kshot.report.page.svg import (
     series_class,
     tick_text,
 )
-from kshot.report.view import Cell, TableView, numbers, words
+from kshot.report.view import Cell, Series, TableView, numbers, words
 
 _WIDTH, _HEIGHT = 356, 236
 _LEFT, _TOP, _BOTTOM = 34, 14, 40
@@ -34,14 +33,6 @@ _MARKER, _FEW = 9.0, 4
 """The height of a mark: an interval that is no longer only hides others. Of more than a few lines, twice as long."""
 _SHIFT = 5.5
 """How far apart the intervals of neighbouring series stand, so that none hides another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A line: its name, and a figure for each step; None where there is none."""
-
-    name: str
-    figures: Sequence[Cell | None]
 
 
 def line_chart(

@@ -14,13 +14,13 @@ from kshot.report.grid import finding_sentences, preview_of
 from kshot.report.page.charts import Chart, chart_grid, sentences
 from kshot.report.page.charts_heat import HeatRow, heat_map
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
-from kshot.report.page.charts_lines import Series, line_chart
+from kshot.report.page.charts_lines import line_chart
 from kshot.report.page.charts_stacked import StackedRow, stacked_bars
 from kshot.report.page.markup import Section, command, tag, together
 from kshot.report.page.numbers import estimate, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.verdicts import correction
-from kshot.report.view import Cell, TableView, numbers, words
+from kshot.report.view import Cell, Series, TableView, numbers, words
 from kshot.runs.headline import finite
 from kshot.runs.swept_rows import is_swept
 

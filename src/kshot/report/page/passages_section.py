@@ -11,13 +11,13 @@ from markupsafe import Markup
 from kshot.core.records import ResultRow
 from kshot.report.page.charts import Chart, chart_grid, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
-from kshot.report.page.charts_lines import Series, line_chart
+from kshot.report.page.charts_lines import line_chart
 from kshot.report.page.markup import Section, tag, together
 from kshot.report.page.numbers import estimate, field_number, interval_html, mark_notes, number_html
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.systems import searched_where, shown_measures
 from kshot.report.verdicts import verdicts
-from kshot.report.view import Cell
+from kshot.report.view import Cell, Series
 
 _AT_K = re.compile(r"(?P<family>.+)@(?P<k>[0-9]{1,9})")
 """The name of a measure of the first k passages; one with a token budget ends in a letter."""

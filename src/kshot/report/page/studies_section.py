@@ -14,14 +14,14 @@ from kshot.report.exports.shots import shots_in_prompts
 from kshot.report.figure_cells import number
 from kshot.report.page.charts import Chart, chart_grid, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
-from kshot.report.page.charts_lines import Series, line_chart
+from kshot.report.page.charts_lines import line_chart
 from kshot.report.page.markup import Section, tag, together
 from kshot.report.page.numbers import estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.tables import table_html
 from kshot.report.table import short_names
 from kshot.report.verdicts import spreads
-from kshot.report.view import Cell, TableView, numbers, words
+from kshot.report.view import Cell, Series, TableView, numbers, words
 from kshot.runs.headline import headlines
 from kshot.runs.swept_rows import SWEEP
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from kshot.core.records import ResultRow
 from kshot.report.page.charts import Chart, chart_grid, folded, sentences
 from kshot.report.page.charts_curve import curve_chart
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
-from kshot.report.page.charts_lines import Series
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import estimate, field_number, mark_notes
+from kshot.report.page.numbers import mark_notes
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.svg import SERIES
 from kshot.report.sweep_verdicts import sweep_verdicts
-from kshot.report.sweeps import AXIS_TITLES, line_names
-from kshot.report.view import Cell
+from kshot.report.sweeps import sweep_view
+from kshot.report.view import TableView
 from kshot.runs.swept_rows import SHOTS, SweptFigures, swept_figures
 
 _MAX_OPEN, _MAX_CHARTS = 6, 24
@@ -40,32 +39,20 @@ def sweep_section(runs: Sequence[PageRun]) -> Section | None:
 
 def _chart(id_: str, run: PageRun, found: SweptFigures, *, named: bool) -> Chart:
     """Draw a curve where the values are numbers, else a row for each value."""
-    title = f"{run.name}: {found.title}" if named else found.title
-    names, bounds = line_names(found), tuple(found.found[0].get("bounds") or ())
-    if not found.is_curve:
-        return interval_chart(id_, title, _rows(run, found, names), bounds=bounds)
-    series = [
-        Series(name, [_estimate(run, row) for row in line.rows]) for name, line in zip(names, found.lines, strict=True)
+    view = sweep_view(found, run.address)
+    title, lines = f"{run.name}: {view.title}" if named else view.title, view.chart
+    if lines is None or not found.is_curve:
+        bounds = () if lines is None else lines.bounds
+        return interval_chart(id_, title, list(_rows(view)), bounds=bounds)
+    known = [
+        replace(each, figures=[cell if cell and cell.number is not None else None for cell in each.figures])
+        for each in lines.series
     ]
-    across = AXIS_TITLES.get(found.across, found.across)
-    return curve_chart(id_, title, found.labels, series, across=across, bounds=bounds)
+    return curve_chart(id_, title, replace(lines, series=known))
 
 
-def _estimate(run: PageRun, row: ResultRow | None) -> Cell | None:
-    return None if row is None or row["value"] is None else estimate(run, row)
-
-
-def _rows(run: PageRun, found: SweptFigures, names: Sequence[str]) -> list[IntervalRow]:
-    several = len(names) > 1
-    return [
-        IntervalRow(
-            label,
-            estimate(run, row),
-            [field_number(run, row, "n")],
-            group=name if several else "",
-            series=at % SERIES if several else 0,
-        )
-        for at, (name, line) in enumerate(zip(names, found.lines, strict=True))
-        for label, row in zip(found.labels, line.rows, strict=True)
-        if row is not None
-    ]
+def _rows(view: TableView) -> Iterator[IntervalRow]:
+    names = list(dict.fromkeys(each.text for each in view.cells("line")))
+    for line, step, figure, n in zip(*(view.cells(name) for name in ("line", "step", "value", "n")), strict=True):
+        number = names.index(line.text) % SERIES
+        yield IntervalRow(step.text, figure, [n], line.text if len(names) > 1 else "", number)
