@@ -6,9 +6,11 @@ import pytest
 from rich.console import Console
 
 from kshot.report.curve import Curve
+from kshot.report.drawn_table import drawn_views
 from kshot.report.sweep_verdicts import sweep_verdicts
-from kshot.report.sweeps import sweep_tables
+from kshot.report.sweeps import SWEEPS
 from kshot.report.view import Cell, Lines, Series
+from kshot.runs.record import RunRecord
 from tests.runs.test_swept_rows import figure
 
 
@@ -18,6 +20,11 @@ def drawn(*parts, width=80):
     for part in parts:
         console.print(part)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def sweep_tables(rows):
+    """Return the sweeps of these rows as a terminal draws them."""
+    return drawn_views(SWEEPS.views(RunRecord(rows, []), lambda _: None))
 
 
 def series(name, *values):

@@ -77,7 +77,9 @@ def _print(result: Result) -> None:
         tables.append(report.results_table(others))
     alone = not tables and not others  # details of token lookup, by a metric that the user named
     tables += report.details_tables(single if alone else others)
-    tables += report.sweep_tables(result.results)
+    found = list(report.every_subject())
+    for subject in found:
+        tables += report.drawn_views(subject.views(result, lambda _: None))
     for table in tables:
         console.print(table)
     for line in mark_legend(single):
@@ -88,7 +90,7 @@ def _print(result: Result) -> None:
     for line in report.findings(looked_up):
         console.print(one_line(line), soft_wrap=True)
     compared = (*report.verdicts(of_systems, searched), *report.model_verdicts(of_models))
-    compared += tuple(report.sweep_verdicts(result.comparisons))
+    compared += tuple(line for subject in found for line in subject.sentences(result))
     for line in (*compared, *report.spreads(result.results)):
         console.print(one_line(line))  # as wide as the table above
     for line in (*report.spending(result.usage), f"run folder: {result.path}", *_report(result)):

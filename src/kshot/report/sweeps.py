@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.text import Text
 
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
-from kshot.report.cells import cell, shortened
-from kshot.report.curve import Curve
-from kshot.report.drawn_table import drawn
 from kshot.report.figure_cells import figure_cell
+from kshot.report.subjects import Places, Subject
+from kshot.report.sweep_verdicts import sweep_verdicts
 from kshot.report.table import short_names
 from kshot.report.view import Cell, Column, Content, Lines, Series, TableView, numbers
 from kshot.runs.headline import finite
-from kshot.runs.swept_rows import MAX_LINES, SHOTS, SweptFigures, shown_value, swept_figures
-
-_MAX_CURVES = 6
-"""Pictures on the screen; every sweep has a table."""
-_NAME_ROOM, _VALUE_ROOM = 28, 40
-_BAR = 31
-"""Columns of the bars of intervals."""
+from kshot.runs.record import RunRecord
+from kshot.runs.swept_rows import SHOTS, SweptFigures, shown_value, swept_figures
 
 _HEADS = {
     **dict.fromkeys(SHOTS, "k"),
@@ -36,10 +25,10 @@ _HEADS = {
 }
 """What the column of an axis is called."""
 
-_AXIS_TITLES = dict.fromkeys(SHOTS, "examples in the prompt (k)")
+_SHOTS_AXIS = "examples in the prompt (k)"
 
 
-def sweep_view(found: SweptFigures, source: Callable[[ResultRow], str | None] = lambda _: None) -> TableView:
+def sweep_view(found: SweptFigures, source: Places = lambda _: None) -> TableView:
     """Return a row for each figure of a sweep, line by line, and the lines as a chart; the best figure stands out."""
     best, names = _best(found), _line_names(found)
     series = [
@@ -52,33 +41,17 @@ def sweep_view(found: SweptFigures, source: Callable[[ResultRow], str | None] = 
         for label, row, figure in zip(found.labels, line.rows, each.figures, strict=True)
         if row is not None
     ]
-    columns = [Column("", key="line", wraps=False, most=_NAME_ROOM)]
-    columns.append(Column(_HEADS.get(found.across, found.across), key="step", wraps=False, most=_VALUE_ROOM))
+    columns = [Column("", key="line", wraps=False, most=28)]
+    columns.append(Column(_HEADS.get(found.across, found.across), key="step", wraps=False, most=40))
     columns += [Column(found.label, "number", key="value"), *numbers("95 %", "n")]
     bounds = _two(found.found[0].get("bounds"))
-    chart = Lines(found.labels, series, _AXIS_TITLES.get(found.across, found.across), bounds)
+    across = _SHOTS_AXIS if found.across in SHOTS else found.across
+    chart = Lines(found.labels, series, across, bounds, ordered=found.is_curve)
     return TableView(columns, rows, found.title, mark_legend(found.found), chart)
 
 
 def _figure(row: ResultRow, best: int | None, source: str | None) -> Cell:
     return figure_cell(row, source=source, tone="strong" if id(row) == best else "")
-
-
-def sweep_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
-    """Draw each sweep of a run by each metric: its title, the curve if its values are numbers, and the table."""
-    for at, found in enumerate(swept_figures(rows, every_metric=True)):
-        view = sweep_view(found)
-        parts: list[RenderableType] = [cell(_title(found), "bold", overflow="fold")]
-        if view.chart and found.is_curve and at < _MAX_CURVES and len(found.steps) > 1:
-            parts.append(Curve(replace(view.chart, series=view.chart.series[:MAX_LINES])))
-        legend = [cell(line, "dim", overflow="fold") for line in view.notes]
-        yield Group(*parts, _SweepTable(view, is_curve=found.is_curve), *legend, Text(""))
-
-
-def _title(found: SweptFigures) -> str:
-    sizes = sorted({int(row["n"]) for row in found.found})
-    counted = f"{sizes[0]}–{sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
-    return f"{found.title}, n = {counted}"
 
 
 def _line_names(found: SweptFigures) -> list[str]:
@@ -105,59 +78,13 @@ def _best(found: SweptFigures) -> int | None:
     return None if top is None else id(top[1])
 
 
-@dataclass(frozen=True, slots=True)
-class _SweepTable:
-    """The figures of a sweep: values down, and lines across if there is room, else below each other."""
-
-    view: TableView
-    is_curve: bool
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table that fits the width."""
-        del console
-        beside = _beside(self.view)
-        wide = max(map(cell_len, (beside.columns[0].heading, *map(str, (row[0] for row in beside.rows)))))
-        names = [each.name for each in self.view.chart.series] if self.view.chart else []
-        wide += sum(max(cell_len(name), len("100.00  100.0–100.0")) + 4 for name in names)
-        fits = self.is_curve and wide <= options.max_width
-        yield drawn(beside, beside="  {:>11}") if fits else drawn(_below(self.view, options.max_width))
+def _views(record: RunRecord, places: Places) -> Iterator[TableView]:
+    return (sweep_view(found, places) for found in swept_figures(record.results, every_metric=True))
 
 
-def _beside(view: TableView) -> TableView:
-    """Return the values down and the lines across."""
-    lines, label = view.chart or Lines((), (), ""), view.columns[2].heading
-    columns = [Column(view.columns[1].heading, "number")]
-    columns += [Column(each.name or label, "figure", wraps=False) for each in lines.series]
-    rows = [
-        [shortened(step, _VALUE_ROOM), *(each.figures[at] for each in lines.series)]
-        for at, step in enumerate(lines.steps)
-    ]
-    return TableView(columns, rows)
+def _section_title(views: Sequence[TableView]) -> str:
+    by_shots = all(view.chart and view.chart.across == _SHOTS_AXIS for view in views)
+    return "The few-shot curve" if by_shots else "Sweeps"
 
 
-def _below(view: TableView, width: int) -> TableView:
-    """Return a line for each figure; where there is room, with a bar that shows its interval."""
-    several = any(each.text for each in view.cells("line"))
-    shown = view.once("line").changed("line", lambda each: shortened(each.text, _NAME_ROOM))
-    shown = shown.changed("step", lambda each: shortened(each.text, _VALUE_ROOM))
-    if width >= _BAR + _NAME_ROOM * several + _VALUE_ROOM:
-        ends = [end for each in view.cells("value") for end in each.ends] or [0.0, 1.0]
-        bars = [_bar(each, min(ends), max(ends)) for each in view.cells("value")]
-        shown = shown.joined(Column("", key="bar"), bars)
-    return shown.only(*["line"] * several, "step", "value", "95 %", "bar")
-
-
-def _bar(found: Cell, low: float, high: float) -> str:
-    if found.number is None:
-        return ""
-
-    def column(value: float) -> int:
-        share = (value - low) / (high - low) if high > low else 0.5
-        return round(min(max(share, 0.0), 1.0) * (_BAR - 1))
-
-    start, end = min(map(column, found.ends)), max(map(column, found.ends))
-    line = [" "] * start + ["─"] * (end - start + 1)
-    if end > start:
-        line[start], line[end] = "├", "┤"
-    line[column(found.number)] = "●"
-    return "".join(line)
+SWEEPS = Subject("sweeps", _section_title, _views, lambda record: sweep_verdicts(record.comparisons))

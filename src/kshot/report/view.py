@@ -98,12 +98,17 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A chart of figures over the steps of an axis: a line for each series; ``bounds`` are the ends of the scale."""
+    """A chart of figures over the steps of an axis: a line for each series; ``bounds`` are the ends of the scale.
+
+    ``ordered``: the steps are numbers, so that figures belong on a line, and not side by side. The table of such a view
+    has the columns ``line``, ``step``, ``value``, ``95 %`` and ``n``, and a row for each figure.
+    """
 
     steps: Sequence[str]
     series: Sequence[Series]
     across: str
     bounds: Sequence[float | None] = ()
+    ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +153,6 @@ class TableView:
         columns = [*self.columns[:place], column, *self.columns[place:]]
         rows = [[*row[:place], cell, *row[place:]] for row, cell in zip(self.rows, cells, strict=True)]
         return replace(self, columns=columns, rows=rows)
-
-    def once(self, name: str) -> TableView:
-        """Return the table with each text of a column once for all rows below that have it."""
-        texts = [cell.text for cell in self.cells(name)]
-        above = iter([None, *texts[:-1]])
-        return self.changed(name, lambda cell: replace(cell, text="") if cell.text == next(above) else cell)
 
     def cells(self, name: str) -> list[Cell]:
         """Return the cells of a column."""

@@ -4,13 +4,17 @@ import re
 
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.run_sections import run_sections
-from kshot.report.page.sweep_section import sweep_section
+from kshot.report.page.subject_sections import subject_sections
 from kshot.runs.record import RunRecord
 from tests.runs.test_swept_rows import figure
 
 
 def page_run(*rows):
     return PageRun("run", "run", RunRecord(list(rows), [], None, [], [], [], {}, []))
+
+
+def sweep_section(runs):
+    return next((section for section in subject_sections(runs) if section.id == "sweeps"), None)
 
 
 CURVE = [

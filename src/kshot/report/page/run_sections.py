@@ -15,7 +15,7 @@ from kshot.report.page.markup import Section
 from kshot.report.page.passages_section import passages_section
 from kshot.report.page.settings_section import settings_section
 from kshot.report.page.studies_section import draws_section, shots_section
-from kshot.report.page.sweep_section import sweep_section
+from kshot.report.page.subject_sections import subject_sections
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
@@ -29,7 +29,7 @@ def run_sections(runs: Sequence[PageRun], read: Mapping[str, SamplesRead] | None
     ``read`` has by key what a pass over the samples found; without it, there is no section that needs all samples.
     """
     found = [
-        sweep_section(runs),
+        *subject_sections(runs),
         headline_section(runs),
         lookup_section(runs),
         passages_section(runs),
