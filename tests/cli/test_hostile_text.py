@@ -491,7 +491,7 @@ def test_there_is_no_other_way_to_the_terminal():
 
 
 TEXTS = {
-    *("cli/screen.py", "report/cells.py", "report/details_table.py", "report/grid.py", "report/progress.py"),
-    *("report/systems.py", "report/sweeps.py", "report/curve.py"),
+    *("cli/screen.py", "report/cells.py", "report/details_table.py", "report/drawn_table.py", "report/progress.py"),
+    "report/curve.py",
 }
 """Modules that make texts for rich: figures, or texts that are made safe there."""

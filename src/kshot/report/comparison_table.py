@@ -191,7 +191,7 @@ def _figures(view: TableView, headings: Mapping[str, str]) -> Iterator[_Compared
     texts = {name: [cell(each.written) for each in view.cells(name)] for name in ("n", "baseline", "run", "p")}
     differences = view.cells("difference")
     texts["difference"] = [cell(each.text, STYLES[each.tone]) for each in differences]
-    texts["95 %"] = [cell(" to ".join(end.text for end in each.interval or ()), "dim") for each in differences]
+    texts["95 %"] = [cell(each.low_high, "dim") for each in differences]
     texts["verdict"] = [cell(each.text if each.tone else "", STYLES[each.tone]) for each in view.cells("verdict")]
     texts |= {name: [cell(each.text) for each in view.cells(name)] for name in COUNTS if name in view}
     for name in ("n", "baseline", "run", "difference", "95 %", "p", "verdict", *COUNTS):

@@ -67,7 +67,7 @@ def difference_cell(row: ResultRow, digits: tuple[int, int]) -> Cell:
         return Cell("–", tone=tone)
     ends = [Cell(signed(end, digits[1]), end) for end in row["ci95"] or ()]
     interval = (ends[0], ends[1]) if ends else None
-    return Cell(signed(value, digits[0]), value, mark=failure_mark(row), tone=tone, interval=interval)
+    return Cell(signed(value, digits[0]), value, mark=failure_mark(row), tone=tone, interval=interval, signed=True)
 
 
 def _side(row: ResultRow, side: str, digits: int) -> Cell:

@@ -9,7 +9,8 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 
 from kshot.core.visible import one_line
-from kshot.report.cells import cell
+from kshot.report.drawn_table import drawn
+from kshot.report.view import Column, TableView, words
 
 _GAP = 2
 """The space between two columns."""
@@ -52,24 +53,18 @@ class DetailsTable:
         yield part
 
     def _by_column(self, metrics: Sequence[str]) -> Table:
-        table = _table()
-        for metric in metrics:
-            table.add_column(cell(metric), justify="right", overflow="fold")
-        for task, figures in self._tasks.items():
-            table.add_row(cell(task), *(figures[metric] for metric in metrics))
-        return table
+        columns = [*words("task"), *(Column(metric, "number") for metric in metrics)]
+        return _drawn(columns, [[task, *(own[metric] for metric in metrics)] for task, own in self._tasks.items()])
 
     def _by_line(self) -> Table:
-        table = _table()
-        table.add_column("metric", overflow="fold")
-        table.add_column("value", justify="right", no_wrap=True)
-        for task, figures in self._tasks.items():
-            for number, metric in enumerate(self._metrics):
-                table.add_row(cell("" if number else task), cell(metric), figures[metric])
-        return table
+        columns = [*words("task", "metric"), Column("value", "number", wraps=False)]
+        rows = [
+            ["" if number else task, metric, figures[metric]]
+            for task, figures in self._tasks.items()
+            for number, metric in enumerate(self._metrics)
+        ]
+        return _drawn(columns, rows)
 
 
-def _table() -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", style="dim")
-    table.add_column("task", overflow="fold")
-    return table
+def _drawn(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Table:
+    return drawn(TableView(columns, rows), style="dim", header_style="dim")

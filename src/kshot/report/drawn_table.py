@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from kshot.report.cells import cell, shortened
 from kshot.report.curve import Curve
-from kshot.report.view import Cell, Column, Content, Lines, TableView, Tone, cell_of
+from kshot.report.view import Cell, Column, Content, Kind, Lines, TableView, Tone, cell_of
 from kshot.runs.swept_rows import MAX_LINES
 
+_LOW_COLOUR, _HIGH_COLOUR = (150, 40, 40), (30, 110, 60)
 _MAX_CURVES = 6
 """Pictures on the screen; every view has a table."""
 _NAME_ROOM, _VALUE_ROOM = 28, 40
@@ -34,13 +37,13 @@ STYLES: dict[Tone, str] = {
 """How a terminal shows what a cell tells beside its text."""
 
 
-def drawn(view: TableView, *, beside: str = " {}") -> Table:
+def drawn(view: TableView, *, beside: str = " {}", style: str = "", header_style: str = "bold") -> Table:
     """Draw a view; names that are too wide are folded, and intervals are dim: ``beside`` writes that of a figure."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style=header_style, style=style)
     for column in view.columns:
         table.add_column(
             cell(column.heading),
-            justify="left" if column.kind == "words" else "right",
+            justify=_SIDES.get(column.kind, "right"),
             style="dim" if column.kind == "interval" else STYLES[column.tone],
             overflow="fold",
             no_wrap=not column.wraps or column.kind == "interval",
@@ -52,14 +55,24 @@ def drawn(view: TableView, *, beside: str = " {}") -> Table:
     return table
 
 
+_SIDES: dict[Kind, Literal["left", "center"]] = {"words": "left", "share": "center"}
+
+
 def _drawn(column: Column, content: Content, beside: str) -> Text:
     found = cell_of(content)
+    if column.kind == "share" and found.number is not None:
+        return Text(f" {found.written} ", style=_shade(found.number / 100), justify="center")
     if column.kind == "interval":
-        return cell(found.between)
+        return cell(found.low_high)
     shown = cell(found.written, STYLES[found.tone])
     if column.kind == "figure" and found.interval:
-        shown.append(beside.format(found.between), "dim")
+        shown.append(beside.format(found.low_high), "dim")
     return shown
+
+
+def _shade(share: float) -> Style:
+    red, green, blue = (round(low + (high - low) * share) for low, high in zip(_LOW_COLOUR, _HIGH_COLOUR, strict=True))
+    return Style(color="white", bgcolor=f"rgb({red},{green},{blue})")
 
 
 # ---- views with charts ----

@@ -53,7 +53,8 @@ def figure_cell(
         more, few = digits or (2, 1)
         written, of_ends = number(value, more, sign), [number(end, few, sign) for end in ends]
     pair = [Cell(text, end, source, f"ci95.{at}") for at, (text, end) in enumerate(zip(of_ends, ends, strict=True))]
-    return Cell(written, value, source, name, mark, tone, (pair[0], pair[1]) if pair else None)
+    interval = (pair[0], pair[1]) if pair else None
+    return Cell(written, value, source, name, mark, tone, interval, signed=bool(sign))
 
 
 def ends_of(row: ResultRow) -> Sequence[float]:

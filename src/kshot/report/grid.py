@@ -6,40 +6,35 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.style import Style
-from rich.table import Table
-from rich.text import Text
 
 from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell
+from kshot.report.drawn_table import drawn
+from kshot.report.figure_cells import figure_cell
 from kshot.report.verdicts import corrected_for, shown_p
+from kshot.report.view import Column, TableView, words
 from kshot.runs.results import falls
-
-_LOW_COLOUR, _HIGH_COLOUR = (150, 40, 40), (30, 110, 60)
 
 
 def grids(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
     """Draw one table for each model: accuracy in percent by variant, task and length."""
     accuracies = _accuracy_rows(rows)
-    cells = {(row["model"], row["variant"], row["lookup"], row["length"]): row for row in accuracies}
     lengths = sorted({row["length"] for row in accuracies})
     for model in dict.fromkeys(row["model"] for row in accuracies):
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("variant")
-        table.add_column("task")
-        for length in lengths:
-            table.add_column(str(length), justify="center", min_width=5)
         own = [row for row in accuracies if row["model"] == model]
-        variants = list(dict.fromkeys(row["variant"] for row in own))
-        lines = dict.fromkeys((row["variant"], row["lookup"]) for row in own)
-        previous = ""
-        for variant, task in sorted(lines, key=lambda line: variants.index(line[0])):
-            found = [cells.get((model, variant, task, length)) for length in lengths]
-            table.add_row(cell(variant if variant != previous else ""), cell(task), *(_cell(row) for row in found))
-            previous = variant
         title = f"{model}: accuracy in % by length ({_record_counts(own)})"
-        yield Group(cell(title, "bold", overflow="fold"), table)
+        yield Group(cell(title, "bold", overflow="fold"), drawn(grid_view(own, lengths).once("variant")))
+
+
+def grid_view(rows: Sequence[ResultRow], lengths: Sequence[int]) -> TableView:
+    """Return the accuracies of a model: tasks of each variant down, lengths across."""
+    cells = {(row["variant"], row["lookup"], row["length"]): figure_cell(row, (0, 0)) for row in rows}
+    variants = list(dict.fromkeys(row["variant"] for row in rows))
+    lines = dict.fromkeys((row["variant"], row["lookup"]) for row in rows)
+    shown = sorted(lines, key=lambda line: variants.index(line[0]))
+    columns = [*words("variant", "task"), *(Column(str(length), "share", least=5) for length in lengths)]
+    return TableView(columns, [[*line, *(cells.get((*line, length)) for length in lengths)] for line in shown])
 
 
 def _accuracy_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
@@ -52,17 +47,8 @@ def _record_counts(rows: Sequence[ResultRow]) -> str:
     return f"{counts[0]} records each" if len(counts) == 1 else f"{counts[0]}–{counts[-1]} records each"
 
 
-def _cell(row: ResultRow | None) -> Text:
-    if row is None or row["value"] is None:
-        return cell("" if row is None else f"–{failure_mark(row)}", justify="center")
-    share = row["value"] / 100
-    red, green, blue = (round(low + (high - low) * share) for low, high in zip(_LOW_COLOUR, _HIGH_COLOUR, strict=True))
-    shade = Style(color="white", bgcolor=f"rgb({red},{green},{blue})")
-    return Text(f" {_marked(row)} ", style=shade, justify="center")
-
-
 def _marked(row: ResultRow) -> str:
-    return f"{row['value']:.0f}{failure_mark(row)}"
+    return figure_cell(row, (0, 0)).written
 
 
 def findings(rows: Sequence[ResultRow]) -> Iterator[str]:

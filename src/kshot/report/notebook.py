@@ -91,7 +91,7 @@ def _shown(column: Column, content: Content) -> str:
     """Return the text of a cell; counts are plain, and the marks of a difference stand beside its figures."""
     found = cell_of(content)
     if column.kind == "interval":
-        return found.between
+        return found.low_high
     return found.text if column.name == "difference" else str(found.number) if _is_count(found) else found.written
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
-from rich.table import Table
 
 from kshot.core.options import flag
 from kshot.core.visible import one_line
 from kshot.report.cells import cell
 from kshot.report.columns import cut
+from kshot.report.drawn_table import drawn
 from kshot.report.sample_texts import written
-from kshot.report.view import TableView, words
+from kshot.report.view import Column, TableView, words
 
 _MIN_COLUMN = 16
 """A value that gets fewer terminal columns than this cannot be read; then the settings are a list."""
@@ -46,27 +46,22 @@ def setting_table(settings: Sequence[Mapping[str, Any]], labels: Sequence[str], 
     if room < _MIN_COLUMN:
         return Group(title, _listed(settings, names, labels, width))
     room = min(room, _MAX_VALUE)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    for name in ("setting", *(cut(label, room) for label in labels)):
-        table.add_column(cell(name), no_wrap=True)
-    for name, row in zip(names, settings, strict=True):
-        table.add_row(cell(name), *map(cell, shown_values(row, room)))
-    return Group(title, table)
+    columns = [Column(name, wraps=False) for name in ("setting", *(cut(label, room) for label in labels))]
+    rows = [[name, *shown_values(row, room)] for name, row in zip(names, settings, strict=True)]
+    return Group(title, drawn(TableView(columns, rows)))
 
 
 def _listed(
     settings: Sequence[Mapping[str, Any]], names: Sequence[str], labels: Sequence[str], width: int
 ) -> RenderableType:
     """Draw a line for each value of each setting, with the runs that have it."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    for name in ("setting", "value", "runs"):
-        table.add_column(name, overflow="fold")
+    lines = []
     for name, row in zip(names, settings, strict=True):
         values = shown_values(row, max(width // 3, _MIN_COLUMN))
         for at, value in enumerate(dict.fromkeys(values)):
             having = ", ".join(label for label, each in zip(labels, values, strict=True) if each == value)
-            table.add_row(cell(name if at == 0 else ""), cell(value), cell(having))
-    return table
+            lines.append(["" if at else name, value, having])
+    return drawn(TableView(words("setting", "value", "runs"), lines))
 
 
 def setting_name(row: Mapping[str, Any]) -> str:

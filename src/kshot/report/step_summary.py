@@ -66,7 +66,7 @@ def _table(view: TableView) -> str:
 def _shown(column: Column, content: Content) -> Markdown | None:
     found = cell_of(content)
     if column.kind == "interval":
-        return _name(found.between) if found.interval else None
+        return _name(found.low_high) if found.interval else None
     if isinstance(found.number, int):
         return _name(found.number)
     text = found.text if column.name in {"difference", "metric"} else found.written

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 Tone: TypeAlias = Literal["", "good", "bad", "poor", "warn", "dim", "strong"]
 """What a cell tells beside its text: ahead, behind or failed, doubtful, beside the point, or what to look at."""
 
-Kind: TypeAlias = Literal["words", "number", "interval", "figure"]
-"""What a column shows of its cells: words, numbers, intervals, or figures with their intervals beside them."""
+Kind: TypeAlias = Literal["words", "number", "interval", "figure", "share"]
+"""What a column shows of its cells: words, numbers, intervals, figures with their intervals, or shaded figures in %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Cell:
     """What stands in a cell: its text, the mark of many failed samples, its tone, and its number with its interval.
 
     ``source`` and ``field`` say where the number stands: the ``data-row`` and ``data-field`` of pages. ``parts`` are
-    those of a name, such as a run and a model, for those who can put one below the other.
+    those of a name, such as a run and a model, for those who can put one below the other. ``signed``: a difference.
     """
 
     text: str = ""
@@ -29,6 +29,7 @@ class Cell:
     tone: Tone = ""
     interval: tuple[Cell, Cell] | None = None
     parts: tuple[str, ...] = ()
+    signed: bool = False
 
     @property
     def written(self) -> str:
@@ -44,6 +45,11 @@ class Cell:
     def between(self) -> str:
         """The interval as text; nothing if it is not known."""
         return self.dash.join(end.text for end in self.interval or ())
+
+    @property
+    def low_high(self) -> str:
+        """The interval as terminals write it: a dash between its ends, and "to" between those of a difference."""
+        return (" to " if self.signed else "–").join(end.text for end in self.interval or ())
 
     @property
     def ends(self) -> tuple[float, ...]:
@@ -153,6 +159,12 @@ class TableView:
         columns = [*self.columns[:place], column, *self.columns[place:]]
         rows = [[*row[:place], cell, *row[place:]] for row, cell in zip(self.rows, cells, strict=True)]
         return replace(self, columns=columns, rows=rows)
+
+    def once(self, name: str) -> TableView:
+        """Return the table with each text of a column once for all rows below that have it."""
+        texts = [cell.text for cell in self.cells(name)]
+        above = iter([None, *texts[:-1]])
+        return self.changed(name, lambda cell: replace(cell, text="") if cell.text == next(above) else cell)
 
     def cells(self, name: str) -> list[Cell]:
         """Return the cells of a column."""
