@@ -12,7 +12,7 @@ MODULES = sorted(path for part in ("report", "cli") for path in (SOURCE / part).
 READABLE = {"default", "green", "red", "magenta"}
 """Yellow and white vanish on white, black and blue on black, and bright colours on one of the two."""
 
-ON_THEIR_OWN_GROUND = {("grid.py", "white")}
+ON_THEIR_OWN_GROUND = {("drawn_table.py", "white")}
 """White figures stand on a background that comes with them."""
 
 FOR_PAGES = {("notebook.py", "#3b82f6")}
