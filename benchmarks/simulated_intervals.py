@@ -274,10 +274,10 @@ def _values(of, rng, n: int) -> list[float]:
 # ---- figures of a whole corpus ----
 
 CORPORA = {
-    "perplexity, texts alike": (functools.partial(Perplexity().reduce, "PPL"), math.exp(2)),
-    "perplexity, few long texts": (functools.partial(Perplexity().reduce, "PPL"), math.exp(2)),
+    "perplexity, texts alike": (Perplexity().measures[0].aggregate, math.exp(2)),
+    "perplexity, few long texts": (Perplexity().measures[0].aggregate, math.exp(2)),
     "BLEU": (
-        functools.partial(Bleu().reduce, "Corpus_BLEU"),
+        Bleu().measures[1].aggregate,
         100 * math.prod(((6 + i) / (10 + i)) ** ((4 - i) / 4) for i in range(4)),
     ),
 }

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kshot.core.content import MediaPart, TextPart
     from kshot.core.corpus import Chunk, Corpus, Passage
     from kshot.core.errors import KshotError
+    from kshot.core.metric import Measure
     from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
     from kshot.core.records import (
         Absent,
@@ -117,6 +118,7 @@ _HOMES = {
         "Usage",
         "ask",
     ),
+    "kshot.core.metric": ("Measure",),
     "kshot.core.task": ("Task",),
     "kshot.core.watcher": ("Watcher",),
     "kshot.datasets": (
@@ -204,6 +206,7 @@ __all__ = [
     "Likelihood",
     "LimitReached",
     "Loglik",
+    "Measure",
     "MediaPart",
     "Message",
     "Metric",

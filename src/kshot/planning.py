@@ -17,8 +17,9 @@ from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import UsageError
 from kshot.core.extras import is_installed, require_all
+from kshot.core.metric import judged
 from kshot.core.options import flag
-from kshot.core.protocols import JudgedScorer, Model, Source
+from kshot.core.protocols import Model, Source
 from kshot.core.specs import parse_spec, split_names, split_options
 from kshot.core.watcher import PlannedTask
 from kshot.loggers import logger_packages, make_logger, named_loggers
@@ -270,7 +271,7 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
         with faults.collected("dataset", source.label), rehearsal():
             found: list[PlannedTask] = []
             for task in source.rehearsals(settings):
-                judges += any(isinstance(metric, JudgedScorer) for metric in task.metrics)
+                judges += bool(judged(task.metrics))
                 check_tests(task)
                 requests = rehearse(task, judged=settings.judge is not None)
                 auto = "ranking_type" in task.labels  # the model decides what is asked

@@ -10,19 +10,21 @@ from urllib.error import URLError
 import numpy as np
 import pytest
 
-from kshot.configs.answers import Repeated, cleaner, role_part
+from kshot.configs.answers import cleaner, role_part
 from kshot.configs.corpus_metrics import AucRoc, Mcc
-from kshot.configs.evaluators.basic import edit_distance
 from kshot.configs.evaluators.making import EVALUATORS, evaluator
+from kshot.configs.evaluators.repeats import repeated
 from kshot.configs.names import merged
 from kshot.configs.scope import Scope
 from kshot.core.errors import BackendError, DataError, MissingExtra
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric as AnyMetric
 from kshot.core.records import Gold, Sample
 from kshot.core.registry import Entry, Registry
 from kshot.metrics import Metric
+from kshot.metrics.words import edit_distance
 from kshot.statistics import interval, paired
 from tests.lacking import lack
+from tests.measures import measure
 
 
 def test_a_clean_up_that_fails_says_on_what():
@@ -185,8 +187,7 @@ def test_rows_of_one_label_have_no_area_under_the_curve():
 def test_corpus_values_cannot_be_summed():
     metric = Mcc()
     values = [metric.rate("a", "a")["MCC"], metric.rate("b", "b")["MCC"]]
-    assert metric.reduce("MCC", values) == 100
-    assert metric.reduce("MCC", [(1.0, 2.0)]) is None
+    assert measure(metric).aggregate(values) == 100
 
 
 def test_humaneval_runs_programs():
@@ -213,10 +214,10 @@ WHOLE = {"NeedleBenchOriginEvaluator": "opencompass.datasets.needlebench.origin.
 def test_every_evaluator_is_a_scorer():
     for name in EVALUATORS:
         metric = evaluator({"type": WHOLE.get(name, name), **NEEDED.get(name, {})}, Scope())
-        assert isinstance(metric, Scorer)
-        assert metric.token_budgeted == ()
-        assert set(metric.details) < {*metric.names, ""}
-    assert isinstance(Repeated(evaluator({"type": "AccEvaluator"}, Scope("")), 2), Scorer)
+        assert isinstance(metric, AnyMetric)
+        assert not any(each.token_budget for each in metric.measures)
+        assert not metric.measures or not all(each.detail for each in metric.measures)
+    assert isinstance(repeated(evaluator({"type": "AccEvaluator"}, Scope("")), 2), AnyMetric)
 
 
 def test_edit_distance():
@@ -243,8 +244,8 @@ def test_two_systems_are_compared_by_the_pairs_of_both():
     good, bad = Mcc(), Mcc()
     right = [good.rate(label, label)["MCC"] for label in gold]
     wrong = [bad.rate("a" if i % 3 else "b", label)["MCC"] for i, label in enumerate(gold)]
-    found = paired(right, wrong, partial(good.reduce, "MCC"))
-    assert found.difference == pytest.approx(100 - bad.reduce("MCC", wrong))
+    found = paired(right, wrong, measure(good).aggregate)
+    assert found.difference == pytest.approx(100 - measure(bad).aggregate(wrong))
     assert found.decided
 
 
@@ -252,7 +253,7 @@ def test_two_systems_are_compared_by_the_pairs_of_both():
 def test_evaluators_know_their_scale(name):
     """Intervals of scores need it: without it they take the scores' own spread for all that there is."""
     metric = evaluator({"type": name}, Scope("here"))
-    assert metric.bounds == Repeated(metric, 3).bounds == (0.0, 100.0)
+    assert measure(metric).bounds == measure(repeated(metric, 3)).bounds == (0.0, 100.0)
 
 
 def test_neither_the_order_of_samples_nor_that_of_systems_changes_an_interval_or_a_comparison():
@@ -264,7 +265,7 @@ def test_neither_the_order_of_samples_nor_that_of_systems_changes_an_interval_or
         first, second = Mcc(), Mcc()
         order = [int(i) for i in order]
         a, b = ([m.rate(p[i], gold[i])["MCC"] for i in order] for m, p in ((first, one), (second, other)))
-        reduce = partial(first.reduce, "MCC")
+        reduce = measure(first).aggregate
         compared = paired(*((b, a) if turned else (a, b)), reduce)
         return interval(a, reduce), compared.p, tuple(sorted(round(abs(end), 9) for end in compared.interval))
 
@@ -274,7 +275,7 @@ def test_neither_the_order_of_samples_nor_that_of_systems_changes_an_interval_or
 def test_equal_pairs_are_one_and_pairs_go_with_their_metrics():
     metric = Mcc()
     assert metric.rate("a", "b") == metric.rate("a", "b") == Mcc().rate("a", "b") != metric.rate("b", "a")
-    assert metric.reduce("MCC", [metric.rate("a", "b")["MCC"]] * 3) == 0.0
+    assert measure(metric).aggregate([metric.rate("a", "b")["MCC"]] * 3) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import AskFailed
 from kshot.sandbox.calls import Refused, TooSlow
 from tests.configs.scored import figures
+from tests.measures import names as names_of
 
 
 def rate(kind, prediction, reference, **options):
@@ -176,7 +177,7 @@ def test_free_form_by_home():
 
 def test_names_of_figures_are_the_homes():
     scopes = {framework: Scope("here", framework) for framework in ("", "opencompass", "ais_bench")}
-    names = {framework: evaluator({"type": "Gsm8kEvaluator"}, scope).names for framework, scope in scopes.items()}
+    names = {framework: names_of(evaluator({"type": "Gsm8kEvaluator"}, scope)) for framework, scope in scopes.items()}
     assert names == {"": ("Accuracy",), "opencompass": ("accuracy",), "ais_bench": ("accuracy",)}
-    assert evaluator({"type": "EMEvaluator"}, scopes["opencompass"]).names == ("score",)
-    assert evaluator({"type": "EMEvaluator"}, scopes[""]).names == ("EM",)
+    assert names_of(evaluator({"type": "EMEvaluator"}, scopes["opencompass"])) == ("score",)
+    assert names_of(evaluator({"type": "EMEvaluator"}, scopes[""])) == ("EM",)

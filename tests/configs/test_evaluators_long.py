@@ -2,8 +2,9 @@
 
 import pytest
 
-from kshot.configs.evaluators.words import bare, likeness, overlap, plain_words
+from kshot.configs.evaluators.words import bare
 from kshot.core.errors import DataError
+from kshot.metrics.words import bag_f1, likeness, plain_words
 from tests.configs.scored import figures
 
 
@@ -15,8 +16,8 @@ def test_words():
     assert plain_words("The Cat, an ant & a dog!") == ["cat", "ant", "dog"]
     assert plain_words("theatre a-the") == ["theatre", "athe"]
     assert bare("“你好”， World_1。") == "你好world1"
-    assert overlap(["a", "b", "b"], ["b", "c"]) == pytest.approx(0.4)
-    assert overlap([], ["x"]) == 0
+    assert bag_f1(["a", "b", "b"], ["b", "c"]) == pytest.approx(0.4)
+    assert bag_f1([], ["x"]) == 0
 
 
 @pytest.mark.parametrize(

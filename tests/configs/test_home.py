@@ -18,6 +18,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import Gold, Sample
 from kshot.sandbox.guest import GuestFault
 from tests.configs.homes import CONFIG, evaluator_home, write_home
+from tests.measures import measure
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the confinement of homes is Linux's")
 
@@ -376,9 +377,9 @@ def test_the_value_of_a_sample_that_is_drawn_twice_counts_twice(home):
     samples = [Sample(str(i), row, Gold(row["answer"]), position=i, row=row) for i, row in enumerate(ROWS)]
     metric.see(samples)
     values = [metric.score(sample, "2")["accuracy"] for sample in samples]
-    assert metric.reduce("accuracy", values) == 25.0
-    assert metric.reduce("accuracy", [values[1], values[1], values[0], values[0]]) == 50.0
-    assert metric.reduce("kinds/even", values) == 50.0
+    assert measure(metric, "accuracy").aggregate(values) == 25.0
+    assert measure(metric, "accuracy").aggregate([values[1], values[1], values[0], values[0]]) == 50.0
+    assert measure(metric, "kinds/even").aggregate(values) == 50.0
 
 
 LOADED = CONFIG.replace("import OwnEvaluator", "import OwnDataset, OwnEvaluator").replace(

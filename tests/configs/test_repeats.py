@@ -7,10 +7,11 @@ import pytest
 
 from kshot.configs import task_of
 from kshot.configs.evaluators.making import evaluator
-from kshot.configs.evaluators.repeats import RunsAverage, at_least
+from kshot.configs.evaluators.repeats import at_least
+from kshot.configs.evaluators.repeats import repeated as repeated_metric
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
-from kshot.core.protocols import JudgedScorer
+from kshot.core.metric import judged
 from kshot.core.records import Gold, Sample
 from tests.configs.scored import judge_template, run_entry, scored_entry
 
@@ -92,8 +93,8 @@ def test_a_judge_sees_every_reply():
 def test_k_that_cannot_be():
     metric = evaluator({"type": "AccEvaluator"}, Scope("", "opencompass"))
     with pytest.raises(DataError, match="k is 5, and each row is asked 4 times"):
-        RunsAverage(metric, 4, [5])
-    scored = RunsAverage(metric, 2, [2]).score(Sample("0", {}, Gold("a")), ("a", "b"))
+        repeated_metric(metric, 4, [5], "opencompass")
+    scored = repeated_metric(metric, 2, [2], "opencompass").score(Sample("0", {}, Gold("a")), ("a", "b"))
     assert scored["G-Pass@2_0.5"] == 100
     assert math.isclose(scored["accuracy (2 runs average)"], 50)
 
@@ -126,7 +127,7 @@ def test_a_run_knows_that_repeats_ask_a_judge(asked):
     }
     made, rows = scored_entry(kind, ["a"], **asked)
     (metric,) = task_of(made, {"test": rows}).metrics
-    assert isinstance(metric, JudgedScorer)
+    assert judged([metric])
     assert len(metric.judge_requests(Sample("0", rows[0], Gold("a")))) == 1
     made, rows = scored_entry({"type": "opencompass.openicl.AccEvaluator"}, ["a"], **asked)
-    assert not isinstance(task_of(made, {"test": rows}).metrics[0], JudgedScorer)
+    assert not judged(task_of(made, {"test": rows}).metrics)

@@ -21,6 +21,7 @@ from kshot.metrics import Accuracy
 from kshot.runs.runner import Run
 from kshot.settings import Settings
 from tests.configs.written import ARC, GSM8K, OWN, RAW, tree, write
+from tests.measures import measure
 
 CAPITALS = [("France", "Paris"), ("Germany", "Berlin"), ("Italy", "Rome"), ("Peru", "Lima"), ("Cuba", "Havana")]
 ROWS = [{"country": country, "city": city, "n": str(i)} for i, (country, city) in enumerate(CAPITALS)]
@@ -362,7 +363,7 @@ def test_conversations(mode, asked, answer):
     result = evaluate(backend, task)
     assert [request.prompt.text for request in backend.asked] == asked
     assert list(result.samples[0]["answer"]) == answer
-    assert not task.metrics[0].binary  # the turns are averaged
+    assert not measure(task.metrics[0]).binary  # the turns are averaged
 
 
 def asked_by(**options):

@@ -6,12 +6,12 @@ import re
 import pytest
 
 from kshot.core.errors import DataError
+from kshot.core.metric import Measure
 from kshot.core.records import AskFailed, Sample
-from kshot.lmeval.figure_kinds import FigureSpec, figure_of
-from kshot.lmeval.figures import NO_VALUE, MeanFigure, UnlistedFigures, WholeFigure
-from kshot.metrics.kept_values import kept_value
+from kshot.lmeval.figures import NO_VALUE, FigureSpec, MeanFigure, UnlistedFigures, WholeFigure, figure_of
 from kshot.statistics.intervals import interval
 from tests.lmeval.tasks import task
+from tests.measures import measure, names
 
 SAMPLE = Sample("0", {})
 
@@ -19,7 +19,7 @@ SAMPLE = Sample("0", {})
 def scored(figure, values):
     """Return the values of documents as a run keeps them."""
     figure.fit(values)
-    return [figure.score(SAMPLE, value)[figure.name] for value in values]
+    return [figure.score(SAMPLE, value)[figure.measure.name] for value in values]
 
 
 def made(tmp_path, aggregation, metric="m", **more):
@@ -29,15 +29,15 @@ def made(tmp_path, aggregation, metric="m", **more):
 
 def figure(tmp_path, aggregation, values, **more):
     found = made(tmp_path, aggregation, **more)
-    return found.reduce(found.name, scored(found, values))
+    return measure(found).aggregate(scored(found, values))
 
 
 def test_values_of_a_function_are_shares_only_if_all_of_them_can_be():
-    known = MeanFigure("acc", higher_is_better=True, share=None)
+    known = MeanFigure(Measure("acc"), share=None)
     assert scored(known, [1, 0.5]) == [100.0, 50.0]
-    assert (known.scale, known.bounds) == (100.0, (0.0, 100.0))
+    assert (known.scale, known.measure.bounds) == (100.0, (0.0, 100.0))
     assert scored(known, [88.0, 0.5]) == [88.0, 0.5]
-    assert (known.scale, known.bounds) == (1.0, None)
+    assert (known.scale, known.measure.bounds) == (1.0, None)
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_values_of_a_function_are_shares_only_if_all_of_them_can_be():
 def test_only_what_is_right_or_wrong_is_binary(tmp_path, metric, values, binary):
     found = made(tmp_path, "mean", metric, by_function=True)
     scored(found, values)
-    assert (found.binary, found.bounds) == (binary, (0.0, 100.0))
+    assert (found.measure.binary, found.measure.bounds) == (binary, (0.0, 100.0))
 
 
 def test_documents_without_a_value_take_no_part():
-    some = MeanFigure("m", higher_is_better=True, share=False)
+    some = MeanFigure(Measure("m"), share=False)
     values = scored(some, [3.0, NO_VALUE, 5.0])
-    assert some.reduce("m", values) == 4.0
-    assert some.reduce("m", [values[1]]) is None
-    assert some.aggregates == {"m": "own"}
-    none = MeanFigure("m", higher_is_better=True, share=False)
+    assert some.measure.aggregate(values) == 4.0
+    assert some.measure.aggregate([values[1]]) is None
+    assert some.measure.aggregate.key == ""
+    none = MeanFigure(Measure("m"), share=False)
     assert scored(none, [NO_VALUE]) == [NO_VALUE]
 
 
@@ -107,33 +107,33 @@ def test_resamples_of_a_function_are_computed_together():
 
     def compute(groups):
         asked.append(len(groups))
-        return [float(len({kept_value(number) for number in group})) for group in groups]
+        return [float(len({each.content for each in group})) for group in groups]
 
-    whole = WholeFigure("kinds", compute, higher_is_better=True, ahead=True)
+    whole = WholeFigure(Measure("kinds"), compute, ahead=True)
     values = scored(whole, ["a", "b", "c", "a", "d"])
-    assert whole.reduce("kinds", values) == 4
-    low, high = interval(values, lambda some: whole.reduce("kinds", some))
+    assert whole.measure.aggregate(values) == 4
+    low, high = interval(values, whole.measure.aggregate)
     assert 1 <= low < high <= 4
     assert len(asked) == 2  # to fit, and all resamples
 
 
 def test_names_that_a_function_gives_are_known_after_fitting():
-    unlisted = UnlistedFigures(lambda name: MeanFigure(name, higher_is_better=True, share=False))
-    assert unlisted.names == ()
+    unlisted = UnlistedFigures(lambda name: MeanFigure(Measure(name), share=False))
+    assert names(unlisted) == ()
     unlisted.fit([{"size": 4}, {"size": 2, "night": 3}])
-    assert unlisted.names == ("size", "night")
+    assert names(unlisted) == ("size", "night")
     found = [unlisted.score(SAMPLE, each) for each in ({"size": 4}, {"size": 2, "night": 3})]
-    assert unlisted.reduce("size", [each["size"] for each in found]) == 3
-    assert unlisted.reduce("night", [each["night"] for each in found]) == 3
+    assert measure(unlisted, "size").aggregate([each["size"] for each in found]) == 3
+    assert measure(unlisted, "night").aggregate([each["night"] for each in found]) == 3
 
 
 def test_a_task_may_not_measure_any_number_of_figures():
     def unlisted():
-        return UnlistedFigures(lambda name: MeanFigure(name, higher_is_better=True, share=False))
+        return UnlistedFigures(lambda name: MeanFigure(Measure(name), share=False))
 
     most = {f"m{number}": 1.0 for number in range(1000)}
     found = unlisted()
     found.fit([most, {"m0": 2.0}])
-    assert len(found.names) == 1000
+    assert len(found.measures) == 1000
     with pytest.raises(DataError, match="the task measures 1,001 figures, and a task may have 1,000"):
         unlisted().fit([most, {"one more": 1.0}])

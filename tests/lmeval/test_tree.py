@@ -7,7 +7,7 @@ import pytest
 from kshot.core.errors import DataError, UsageError
 from kshot.lmeval import names_index
 from kshot.lmeval.names_index import index_tree, read_head
-from kshot.lmeval.tree import Aggregate, Group, Leaf, find, groups, leaves
+from kshot.lmeval.tree import Group, GroupAggregate, Leaf, find, groups, leaves
 
 pytestmark = pytest.mark.needs("pyyaml")
 
@@ -74,7 +74,7 @@ def test_a_name_a_tag_and_a_pattern(tree):
 def test_a_group_gives_keys_to_its_tasks_and_items_win(tree):
     birds = find("birds", tree)
     assert (birds.name, birds.alias) == ("birds", "All birds")
-    assert birds.aggregates == (Aggregate("acc", None, weighted=False), Aggregate("f1", ("strict",)))
+    assert birds.aggregates == (GroupAggregate("acc", None, weighted=False), GroupAggregate("f1", ("strict",)))
     owl, robin, bat, dodo = (leaf.config for leaf in leaves(birds))
     assert (owl.num_fewshot, robin.num_fewshot, robin.task_alias) == (1, 2, "Robin")
     assert (bat.num_fewshot, bat.target_delimiter, bat.doc_to_text) == (1, ":", "q")
@@ -86,7 +86,7 @@ def test_a_group_gives_keys_to_its_tasks_and_items_win(tree):
 def test_a_group_holds_groups_and_tags(tree):
     animals = find("animals", tree)
     assert names(animals) == ["owl", "robin", "bat", "birds::dodo", "carp"]
-    assert animals.aggregates == (Aggregate("acc"),)
+    assert animals.aggregates == (GroupAggregate("acc"),)
     assert {leaf.name: leaf.config.num_fewshot for leaf in leaves(animals)}["owl"] is None  # the tag's owl is later
 
 

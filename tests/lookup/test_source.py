@@ -13,6 +13,7 @@ from kshot.lookup.generate import LOOKUP_TASKS, answers, generate
 from kshot.lookup.settings import LookupSettings
 from kshot.lookup.source import LookupSource
 from tests.commands import kshot as command
+from tests.measures import names
 
 
 class Right:
@@ -102,7 +103,7 @@ def test_recorded_completions_are_read_by_the_rules_of_their_kind(tmp_path):
     file = tmp_path / "recorded.jsonl"
     file.write_text(json.dumps(row) + "\n" + json.dumps(row) + "\n")
     (task,) = tasks("lookup", data=(str(file),))
-    assert task.metrics[0].names[:2] == ("Accuracy", "Accuracy:first word")
+    assert names(task.metrics[0])[:2] == ("Accuracy", "Accuracy:first word")
     assert [sample.fields["replica"] for sample in task.samples] == [0, 1]
     file.write_text(json.dumps(row | {"kind": "instruct"}) + "\n")
 
@@ -113,6 +114,6 @@ def test_recorded_completions_are_read_by_the_rules_of_their_kind(tmp_path):
             pass
 
     (task,) = tasks("lookup:UL", Replaying())
-    assert task.metrics[0].names[:2] == ("Accuracy", "Accuracy:tolerant")
+    assert names(task.metrics[0])[:2] == ("Accuracy", "Accuracy:tolerant")
     with pytest.raises(UsageError, match="the recording holds none of UR"):
         tasks("lookup:UR", Replaying())

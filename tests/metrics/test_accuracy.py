@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from kshot.core.records import Answers, Gold, Option, Sample
 from kshot.metrics import Accuracy
+from tests.measures import names
 
 
 def test_names():
-    assert Accuracy().names == ("Accuracy",)
-    assert Accuracy("Norm").names == ("Accuracy:Norm",)
+    assert names(Accuracy()) == ("Accuracy",)
+    assert names(Accuracy("Norm")) == ("Accuracy:Norm",)
     assert Accuracy()([1], [1]) == {"Accuracy": 100.0}
 
 

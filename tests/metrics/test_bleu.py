@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import DataError, UsageError
 from kshot.metrics import Bleu
+from tests.measures import measure
 
 SENTENCE = st.lists(st.sampled_from(["the", "cat", "sat,", "on", "a", "mat.", "今日", "3.5", "été"]), max_size=9).map(
     " ".join
@@ -34,7 +35,7 @@ def test_the_statistics_add_up(rows, data):
     values = [metric.rate(p, r)["Corpus_BLEU"] for p, r in rows]
     cut = data.draw(st.integers(1, len(values) - 1))
     parts = [tuple(map(sum, zip(*part, strict=True))) for part in (values[:cut], values[cut:])]
-    assert metric.reduce("Corpus_BLEU", parts) == metric.reduce("Corpus_BLEU", values)
+    assert measure(metric, "Corpus_BLEU").aggregate(parts) == measure(metric, "Corpus_BLEU").aggregate(values)
 
 
 def test_a_reference_that_is_no_text():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kshot.core.errors import DataError
 from kshot.metrics import Chrf, Ter
 from kshot.statistics.intervals import interval
+from tests.measures import measure
 
 SENTENCE = st.lists(st.sampled_from(["the", "Cat", "sat,", "on", "a", "mat.", "今日", "3.5", "été", "(x)"]), max_size=9)
 SENTENCE = SENTENCE.map(" ".join)
@@ -46,7 +47,7 @@ def test_the_statistics_add_up(metric, rows, data):
     values = [metric.rate(p, r)[metric.name] for p, r in rows]
     cut = data.draw(st.integers(1, len(values) - 1))
     parts = [tuple(map(sum, zip(*part, strict=True))) for part in (values[:cut], values[cut:])]
-    assert metric.reduce(metric.name, parts) == pytest.approx(metric.reduce(metric.name, values), rel=1e-12)
+    assert measure(metric).aggregate(parts) == pytest.approx(measure(metric).aggregate(values), rel=1e-12)
 
 
 @given(SENTENCE, SENTENCE)
@@ -59,8 +60,8 @@ def test_a_copy_is_perfect_and_an_edit_costs(prediction, reference):
 
 
 def test_ter_is_better_when_lower_and_has_no_upper_bound():
-    assert not Ter().higher_is_better
-    assert Chrf().higher_is_better
+    assert not measure(Ter()).higher_is_better
+    assert measure(Chrf()).higher_is_better
     assert Ter()(["a b c d"], ["x"]) == {"TER": 400.0}
 
 
@@ -68,8 +69,8 @@ def test_intervals_hold_the_figure():
     rows = [("the cat sat", "the cat sat"), ("a dog", "the dog ran"), ("x y z", "x y"), ("", "one two")]
     for metric in (Chrf(), Ter()):
         values = [metric.rate(p, r)[metric.name] for p, r in rows]
-        low, high = interval(values, lambda chosen, m=metric: m.reduce(m.name, chosen))
-        assert low < metric.reduce(metric.name, values) < high
+        low, high = interval(values, measure(metric).aggregate)
+        assert low < measure(metric).aggregate(values) < high
 
 
 @pytest.mark.parametrize("metric", [Chrf(), Ter()], ids=lambda metric: metric.name)

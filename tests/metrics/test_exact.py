@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Answers, Option, Sample
 from kshot.metrics import Em
-from kshot.metrics.normalise import normalise
+from kshot.metrics.words import normalise
 
 WORDS = st.lists(st.sampled_from(["a", "The", "and", "cat,", "sat!", "42", "né", "cat"]), max_size=5).map(" ".join)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import DataError, UsageError
 from kshot.metrics import F1
-from kshot.metrics.normalise import normalise
+from kshot.metrics.words import normalise
 
 WORDS = st.lists(st.sampled_from(["a", "The", "cat", "cat", "sat", "mat", "42", "on", "!"]), max_size=7).map(" ".join)
 

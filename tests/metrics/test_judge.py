@@ -5,6 +5,7 @@ import pytest
 from kshot.core.errors import DataError
 from kshot.core.records import Answers, AskFailed, Generate, Generated, Gold, Sample
 from kshot.metrics import GPTEval
+from tests.measures import measure
 
 SAMPLE = Sample("s1", {"source": "Why is the sky blue?"}, Answers(("Rayleigh scattering.",)))
 
@@ -26,7 +27,7 @@ def test_a_single_rating():
     assert request.temperature == 0
     for shown in ("Why is the sky blue?", "Because of air.", "Rayleigh scattering."):
         assert shown in request.prompt.messages[1].content
-    assert metric.reduce("GPT-Eval", [7.0, 8.0]) == 7.5
+    assert measure(metric).aggregate([7.0, 8.0]) == 7.5
 
 
 def test_no_rating_is_a_failure_not_a_zero():

@@ -3,12 +3,14 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.core.protocols import Scorer
-from kshot.core.records import Gold, Sample
+from kshot.core.metric import MEAN, Measure, Observation
+from kshot.core.metric import Metric as AnyMetric
+from kshot.core.records import Absent, Gold, Sample
 from kshot.metrics import METRICS, Metric, make_metric
 from kshot.statistics import mean
 
@@ -21,7 +23,7 @@ class Length(Metric):
 
 
 def test_a_metric_of_ones_own():
-    assert isinstance(Length(), Scorer)
+    assert isinstance(Length(), AnyMetric)
     assert Length()(["ab", "c"], [2, 2]) == {"Length": 50.0}
     assert Length().values(["ab", "c"], [2, 2]) == {"Length": [100.0, 0.0]}
     assert Length().score(Sample("s", {}, Gold(2)), "ab") == {"Length": 100.0}
@@ -40,9 +42,7 @@ def test_mean():
 
 
 def test_the_defaults_of_a_metric_of_ones_own():
-    metric = Length()
-    assert (metric.details, metric.token_budgeted, metric.grouped) == ((), (), False)
-    assert (metric.bounds, metric.higher_is_better) == (None, True)
+    assert Length().measures == (Measure("Length"),)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_defaults_of_a_metric_of_ones_own():
 )
 def test_every_built_in_metric_states_its_scale(spec, bounds, higher_is_better):
     metric = make_metric(spec)
-    assert (metric.bounds, metric.higher_is_better) == (bounds, higher_is_better)
+    assert {(each.bounds, each.higher_is_better) for each in metric.measures} == {(bounds, higher_is_better)}
 
 
 def test_the_built_in_metrics_are_all_checked_above():
@@ -78,3 +78,28 @@ def test_heavy_packages_are_not_imported():
     heavy = ("sacrebleu", "nltk", "rouge_score", "torch")
     code = f"import sys, kshot.metrics; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_attributes_that_older_metrics_have():
+    class Older(Metric):
+        names, details, token_budgeted = ("Sum", "part"), ("part",), ("Sum",)
+        rule, grouped, bounds, binary = "acc", True, (0.0, 1.0), True
+
+        @property
+        def aggregates(self):
+            return {"Sum": "share"}
+
+        def reduce(self, name, values):
+            return 7.0
+
+    one, other = Older().measures
+    alike = {"bounds": (0.0, 1.0), "binary": True, "rule": "acc", "grouped": True}
+    assert replace(one, aggregate=MEAN) == Measure("Sum", **alike, token_budget=True)
+    assert replace(other, aggregate=MEAN) == Measure("part", **alike, detail=True)
+    assert (one.aggregate.key, one.aggregate([(1.0, 2.0)]), other.aggregate.key) == ("share", 7.0, "mean")
+
+
+def test_observations_have_an_order_by_what_they_contain():
+    one, again, other = Observation(("a", [1])), Observation(("a", [1])), Observation(("a", [2]))
+    assert (one == again, one == other, one < other or other < one) == (True, False, True)
+    assert min(other, Observation(Absent("nothing")), one).content == Absent("nothing")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kshot.configs.answers import Repeated
 from kshot.configs.evaluators.making import EVALUATORS, evaluator
+from kshot.configs.evaluators.repeats import repeated
 from kshot.configs.scope import Scope
+from kshot.core.metric import measure_names
 from kshot.lookup.metric import LookupAccuracy
 from kshot.lookup.scoring import rules_for
 from kshot.methods.likelihood import RULES
@@ -25,7 +26,7 @@ QUOTED = {name for span in re.findall(r"`([^`\n]+)`", PAGE) for name in (span, s
 
 
 def names_of(metric):
-    return [name.partition("@")[0] for name in metric.names]
+    return [name.partition("@")[0] for name in measure_names([metric])]
 
 
 @pytest.mark.parametrize("entry", METRICS.entries(), ids=lambda entry: entry.name)
@@ -45,7 +46,7 @@ def test_other_rules_options_and_measures():
 
 def test_names_of_lookup_and_of_config_files():
     for rules in (("first_character", "first_word"), rules_for("instruct")):
-        assert set(LookupAccuracy("UR", rules).names) <= QUOTED
+        assert set(measure_names([LookupAccuracy("UR", rules)])) <= QUOTED
     options = {
         "GaokaoBenchEvaluator": {"question_type": "single_choice"},
         **{f"BFCL{kind}Evaluator": {"category": "simple"} for kind in ("SingleTurn", "MultiTurn", "Relevance")},
@@ -53,7 +54,7 @@ def test_names_of_lookup_and_of_config_files():
     names = [name for name in EVALUATORS if "Jieba" not in name and "LM" not in name]
     plain = [evaluator({"type": WHOLE.get(name, name), **options.get(name, {})}, Scope()) for name in names]
     assert {name for metric in plain for name in names_of(metric)} <= QUOTED
-    assert set(names_of(Repeated(make_metric("accuracy"), 4, (2,)))) <= QUOTED
+    assert set(names_of(repeated(make_metric("accuracy"), 4, (2,)))) <= QUOTED
 
 
 @pytest.mark.parametrize("name", [name for name, settings in AS_LM_EVAL.items() if settings])

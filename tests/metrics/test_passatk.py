@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 import kshot
 from kshot.core.errors import DataError, UsageError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric as AnyMetric
 from kshot.core.records import Answers, AskFailed, Gold, Sample
 from kshot.metrics import Em, PassAtK
 from kshot.sandbox import program as sandbox
 from tests.datasets.fakes import generation, says, values
+from tests.measures import measure, names
 
 GOOD, BAD, EXITS = "def f(x):\n    return x + 1", "def f(x):\n    return x", "import sys\nsys.exit(0)"
 TESTS = "assert f(1) == 2"
@@ -33,12 +34,12 @@ def test_k_above_n_is_an_error():
 
 
 def test_names_and_copies():
-    assert PassAtK().names == ("pass@1",)
-    assert PassAtK([1, 5]).names == ("pass@1", "pass@5")
+    assert names(PassAtK()) == ("pass@1",)
+    assert names(PassAtK([1, 5])) == ("pass@1", "pass@5")
     metric = PassAtK(timeout=2.0, memory_mb=300).with_k((1, 10))
-    assert (metric.names, metric.timeout, metric.memory_mb) == (("pass@1", "pass@10"), 2.0, 300)
-    assert PassAtK.grouped
-    assert isinstance(metric, Scorer)
+    assert (names(metric), metric.timeout, metric.memory_mb) == (("pass@1", "pass@10"), 2.0, 300)
+    assert measure(metric).grouped
+    assert isinstance(metric, AnyMetric)
     for wrong in (0, [], [1, -1]):
         with pytest.raises(UsageError):
             PassAtK(wrong)

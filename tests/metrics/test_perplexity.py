@@ -10,6 +10,7 @@ from kshot.core.answers import TextLikelihood
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
 from kshot.metrics import Greedy, Perplexity
+from tests.measures import measure
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.integers(1, 50)), min_size=1))
@@ -21,7 +22,7 @@ def test_over_all_tokens(pairs):
 def test_a_sample_needs_no_reference():
     metric = Perplexity()
     value = metric.score(Sample("s", {}), (math.log(8) * 3, 3))
-    assert metric.reduce("PPL", [value["PPL"]]) == pytest.approx(8)
+    assert measure(metric).aggregate([value["PPL"]]) == pytest.approx(8)
 
 
 texts = st.builds(

@@ -8,10 +8,11 @@ import sys
 import pytest
 
 from kshot.core.errors import DataError, MissingExtra, UsageError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric as AnyMetric
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.metrics import qrels
 from kshot.metrics.qrels import Relevance
+from tests.measures import measure, names
 
 NAMES = ("nDCG@3", "AP", "P@5", "R@2", "RR@1", "RR@2", "RR")
 GOLD = Graded({"a": 2, "b": 1, "c": 0, "d": 1, "e": -1})
@@ -23,9 +24,9 @@ def rated(answer, names=NAMES, target=GOLD):
 
 def test_it_is_a_scorer():
     metric = Relevance()
-    assert isinstance(metric, Scorer)
-    assert metric.names == ("nDCG@10",)
-    assert metric.bounds == (0.0, 1.0)
+    assert isinstance(metric, AnyMetric)
+    assert names(metric) == ("nDCG@10",)
+    assert measure(metric).bounds == (0.0, 1.0)
     assert repr(Relevance(["MAP", "MRR@10"])) == "Relevance(AP, RR@10)"
 
 

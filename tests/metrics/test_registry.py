@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kshot.core.errors import UsageError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Measure
+from kshot.core.metric import Metric as AnyMetric
+from kshot.core.records import Gold, Sample
 from kshot.core.registry import Entry
 from kshot.metrics import (
     F1,
@@ -23,6 +25,7 @@ from kshot.metrics import (
     Ter,
     make_metric,
 )
+from tests.measures import names
 
 PLUG_IN = """
 from kshot import Metric
@@ -41,6 +44,9 @@ class Contains(Metric):
 
 class NoMetric:
     pass
+
+def brevity(prediction, reference, words=10):
+    return 100 * (len(prediction.split()) <= words)
 """
 
 
@@ -54,15 +60,15 @@ def plug_in(tmp_path):
 @pytest.mark.parametrize("name", ["F1", "f1", "em", "EM", "accuracy", "passatk", "gpteval", "rouge"])
 def test_names_are_found_in_any_case(name):
     metric = make_metric(name)
-    assert isinstance(metric, Scorer)
+    assert isinstance(metric, AnyMetric)
     assert type(metric).__name__.lower() == name.lower()
 
 
 @pytest.mark.parametrize("entry", METRICS.entries(), ids=lambda entry: entry.name)
 def test_every_metric_is_made_by_its_name_and_described(entry):
     metric = make_metric(entry.name)
-    assert isinstance(metric, Scorer)
-    assert metric.names
+    assert isinstance(metric, AnyMetric)
+    assert metric.measures
     assert len(entry.text) > 20
 
 
@@ -97,7 +103,14 @@ def test_a_metric_in_a_file(plug_in):
     metric = make_metric(f"{plug_in}:Contains,ignore_case=yes,words=a+b")
     assert (metric.ignore_case, metric.words) == (True, ("a", "b"))
     assert metric(["In PARIS"], ["paris"]) == {"Contains": 100.0}
-    assert make_metric(str(plug_in)).names == ("Contains",)  # the only metric of the file needs no name
+    assert names(make_metric(str(plug_in))) == ("Contains",)  # the only metric of the file needs no name
+
+
+def test_a_function_is_a_metric(plug_in):
+    metric = make_metric(f"{plug_in}:brevity,words=2")
+    assert metric.measures == (Measure("brevity"),)
+    assert metric.score(Sample("s", {}, Gold("x")), "one two") == {"brevity": 100.0}
+    assert repr(metric) == "FunctionMetric(brevity)"
 
 
 @pytest.mark.parametrize(

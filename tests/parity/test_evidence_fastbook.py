@@ -12,6 +12,7 @@ from kshot.core.records import Evidence, Sample
 from kshot.metrics.ceiling import ceiling, unreachable_evidence
 from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 from kshot.statistics import mean
+from tests.measures import names
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "fastbook"
 CHUNKS = {"1": 57, "2": 38, "4": 52, "8": 23, "9": 46, "10": 25, "13": 30}
@@ -74,7 +75,7 @@ def test_every_question_of_a_published_run(finder, samples, system):
         metric.score(sample, [f"{sample.fields['chapter']}-{n}" for n in numbers])
         for sample, numbers in zip(samples, run["runs"], strict=True)
     ]
-    mrr, recall = ([values[name] for values in found] for name in metric.names)
+    mrr, recall = ([values[name] for values in found] for name in names(metric))
     assert mrr == pytest.approx(run["mrr"], abs=1e-12)
     assert recall == pytest.approx(run["recall"], abs=1e-12)
     assert (round(mean(mrr), 6), round(mean(recall), 6)) == PUBLISHED[system]

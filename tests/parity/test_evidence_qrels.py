@@ -44,7 +44,7 @@ def test_the_mean_over_a_whole_run(questions):
     measures = {name: ir.parse_measure(name) for name in NAMES}
     theirs = ir.calc_aggregate(list(measures.values()), qrels, run) if run else {}
     for name, measure in measures.items():
-        ours = metric.reduce(name, [values[name] for values in scores])
+        ours = measure(metric, name).aggregate([values[name] for values in scores])
         assert ours == pytest.approx(theirs.get(measure, 0.0), abs=1e-9)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import kshot
 from kshot import F1, Bleu, Chrf, Em, KshotError, Metric, Perplexity, Ter
-from kshot.metrics.aggregates import aggregate, share
+from kshot.metrics.aggregates import SHARE, aggregate
 from kshot.runs.compared_run import open_run
 from kshot.runs.comparing import compare_runs
 from kshot.statistics import holm, sign_test
@@ -866,7 +866,7 @@ class WordShare(Right):
         return {"Words": (float(right), float(words))}
 
     def reduce(self, name, values):
-        return share(values)
+        return SHARE(values)
 
 
 def test_a_sample_without_a_score_of_its_own_is_tied(tmp_path):

@@ -9,6 +9,7 @@ from kshot.metrics import Accuracy, Perplexity
 from kshot.runs.results import compared, corrected_gaps, falls
 from kshot.statistics import holm, sign_test
 from kshot.statistics.averages import average_rows
+from tests.measures import measure
 
 
 def result(values, model, metric=None, name="quiz", kind="plain", **labels):
@@ -16,7 +17,7 @@ def result(values, model, metric=None, name="quiz", kind="plain", **labels):
     task = Task(name, (), lambda s, _: Prompt(""), lambda s, p: iter(()), metrics, labels=labels, kind=kind)
     made = TaskResult(task, model)
     for position, value in enumerate(values):
-        made.add(position, Sample(str(position), {}), {made.task.metrics[0].names[0]: value})
+        made.add(position, Sample(str(position), {}), {measure(made.task.metrics[0]).name: value})
     return made
 
 

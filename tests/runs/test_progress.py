@@ -20,6 +20,7 @@ from kshot.runs.progress_tracker import FolderProgress, ProgressTracker, RecentR
 from kshot.runs.results import result_rows
 from kshot.statistics.intervals import interval
 from tests.datasets.fakes import Fake
+from tests.measures import measure, names
 from tests.progress_tasks import task_progress
 
 STARTED = "2026-11-16T09:00:00+00:00"
@@ -252,28 +253,28 @@ def test_steps_are_shown_until_they_are_done():
 def result_of(metric, values):
     result = TaskResult(Task("t", [], lambda *_: Prompt(), lambda *_: iter(()), (metric,)), "m")
     for position, value in enumerate(values):
-        result.add(position, Sample(str(position), {}), {metric.names[0]: value})
+        result.add(position, Sample(str(position), {}), {measure(metric).name: value})
     return result
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 100, 1003])
 @pytest.mark.parametrize("metric", [Accuracy(), F1()])
 def test_the_running_figure_is_the_figure_of_the_samples_so_far(metric, count):
-    binary = metric.binary
+    binary = measure(metric).binary
     values = [100.0 * ((7 * at) % 3 == 0) if binary else float(37 * at % 101 % 100) for at in range(count)]
     result, meter = result_of(metric, ()), RunMeter(Budget())
     meter.begin(result)
     assert meter.read().value is None
     for position, value in enumerate(values):  # read while it grows, as a terminal does
-        result.add(position, Sample(str(position), {}), dict.fromkeys(metric.names, value))
+        result.add(position, Sample(str(position), {}), dict.fromkeys(names(metric), value))
         if position % 13 == 0:
             meter.read()
     found, expected = meter.read(), next(iter(result_rows(result)))
-    assert (found.metric, found.scored) == (metric.names[0], count)
+    assert (found.metric, found.scored) == (measure(metric).name, count)
     assert found.value == pytest.approx(expected["value"], rel=1e-12)
     if binary:
         assert list(found.interval) == pytest.approx(expected["ci95"])
-        assert found.interval == pytest.approx(interval(values, bounds=metric.bounds, binary=True))
+        assert found.interval == pytest.approx(interval(values, bounds=measure(metric).bounds, binary=True))
     elif count > 1:
         assert found.interval[0] <= found.value <= found.interval[1]
 

@@ -3,15 +3,17 @@
 import pytest
 
 from kshot.core.errors import DataError
+from kshot.core.metric import Measure
 from kshot.core.records import Absent, Prompt, Sample
 from kshot.core.task import Task, TaskResult
 from kshot.metrics import F1, Accuracy, Bleu, Em, Metric, Perplexity
-from kshot.metrics.aggregates import share
+from kshot.metrics.aggregates import SHARE
 from kshot.prompts import compile_string
 from kshot.runs.results import compared, result_rows
 from kshot.statistics import interval, wilson
 from kshot.statistics.averages import average_rows
 from kshot.studies.example_draws import spread_rows
+from tests.measures import measure, names
 
 
 class Points(Metric):
@@ -22,13 +24,12 @@ def result(values, metric=None, name="quiz", **labels):
     task = Task(name, (), lambda s, _: Prompt(""), lambda s, p: iter(()), (metric or Accuracy(),), labels=labels)
     made = TaskResult(task, "model")
     for position, value in enumerate(values):
-        made.add(position, Sample(str(position), {}), {made.task.metrics[0].names[0]: value})
+        made.add(position, Sample(str(position), {}), {measure(made.task.metrics[0]).name: value})
     return made
 
 
 class Detailed(Metric):
-    names = ("Score", "error: none")
-    details = ("error: none",)
+    measures = (Measure("Score"), Measure("error: none", detail=True))
 
 
 def test_rows_say_what_they_are():
@@ -41,7 +42,7 @@ def test_rows_say_what_they_are():
         metric_labels={"error: none": {"error": "none"}},
     )
     made = TaskResult(task, "model")
-    absent = dict.fromkeys(Perplexity().names[1:], Absent("not known"))
+    absent = dict.fromkeys(names(Perplexity())[1:], Absent("not known"))
     made.add(0, Sample("0", {}, category="a"), {"Score": 1.0, "error: none": 0.0, "PPL": (1.0, 1.0), **absent})
     rows = list(result_rows(made))
     assert [row.get("category") for row in rows] == ["a"] * 3 + [None] * 3
@@ -88,8 +89,7 @@ def test_systems_with_other_chunks_are_named_by_fields():
 
 
 class Budgeted(Metric):
-    name = "Budgeted"
-    token_budgeted = ("Budgeted",)
+    measures = (Measure("Budgeted", token_budget=True),)
 
 
 def test_no_interval_leaves_the_scale():
@@ -210,14 +210,7 @@ def test_templates_that_nest_too_deeply_are_refused():
 class OfGroups(Metric):
     """Shares of two groups of samples; a group whose samples all failed has none."""
 
-    name = "first"
-
-    @property
-    def names(self):
-        return ("first", "second")
-
-    def reduce(self, name, values):
-        return share(values)
+    measures = (Measure("first", SHARE), Measure("second", SHARE))
 
 
 def of_groups(*scores, model="model"):

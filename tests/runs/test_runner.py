@@ -381,3 +381,36 @@ def test_text_that_is_no_utf8_damages_no_file(tmp_path):
     for file in (tmp_path / "run").glob("*.json*"):
         file.read_bytes().decode()
     assert result.samples[0]["prompt"].startswith("\udcff \ud800")
+
+
+class Agreement(Metric):
+    """How many kinds of pairs of reply and parity there are: a figure of all values, which are no numbers."""
+
+    name = "Kinds"
+
+    def rate(self, prediction, reference):
+        return {"Kinds": {"pair": [prediction, reference]}}
+
+    def reduce(self, name, values):
+        return float(len({str(value["pair"]) for value in values}))
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_values_may_be_anything_that_has_a_text(turn):
+    """Their resamples do not depend on the order of the samples."""
+    task = digits(metrics=(Agreement(),))
+    result = kshot.evaluate(says("1"), digits(metrics=(Agreement(),), samples=task.samples[::turn]))
+    row = result.results[-1]
+    assert (row["value"], row["aggregate"], row["n"]) == (2.0, "own", 6)
+    assert row["ci95"] == [1.0, 2.0]
+    assert result.samples[0]["scores"] == {"Kinds": 1.0}
+    assert "parts" not in result.samples[0]
+
+
+def test_a_function_in_a_class_is_a_metric():
+    def long(prediction, reference):
+        return len(prediction) >= len(reference[0])
+
+    cls = from_rows(GenerationDataset, [{"q": "Why?", "target": "So."}] * 2, instruction="{q}", metrics=[long, "em"])
+    result = kshot.evaluate(says("Yes."), cls)
+    assert [(row["metric"], row["value"]) for row in result.results] == [("long", 1.0), ("EM", 0.0)]

@@ -7,8 +7,9 @@ import pytest
 from kshot.core.records import Prompt, Sample
 from kshot.core.task import Task, TaskResult
 from kshot.metrics import Accuracy, Perplexity
-from kshot.metrics.aggregates import share
+from kshot.metrics.aggregates import SHARE
 from kshot.statistics.averages import average_rows
+from tests.measures import measure
 
 
 def result(values, metric=None, failed=0):
@@ -16,7 +17,7 @@ def result(values, metric=None, failed=0):
     task = Task("quiz", (), lambda s, _: Prompt(""), lambda s, p: iter(()), (metric,))
     made = TaskResult(task, "model", failed_categories=[None] * failed)
     for position, value in enumerate(values):
-        made.add(position, Sample(str(position), {}), {metric.names[0]: value})
+        made.add(position, Sample(str(position), {}), {measure(metric).name: value})
     return made
 
 
@@ -52,7 +53,7 @@ class OfGroup(Accuracy):
     """The share of right answers in a group, which has none where all of its samples failed."""
 
     def reduce(self, name, values):
-        return share(values)
+        return SHARE(values)
 
 
 def test_a_subset_without_a_figure_is_in_no_average():

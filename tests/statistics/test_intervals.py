@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.configs.answers import Repeated
 from kshot.configs.evaluators.basic import SameNumber, SameText
+from kshot.configs.evaluators.repeats import repeated
 from kshot.lookup.metric import LookupAccuracy
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity
 from kshot.metrics.exact_match import ExactMatch
@@ -20,8 +20,9 @@ from kshot.metrics.squad import SquadEm, SquadF1
 from kshot.statistics import interval, macro_interval, mean, wilson
 from kshot.statistics.intervals import within_scale
 from kshot.statistics.quantiles import student_point
+from tests.measures import measure
 
-PPL = partial(Perplexity().reduce, "PPL")
+PPL = measure(Perplexity()).aggregate
 
 
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -93,7 +94,7 @@ def test_too_few_values():
 
 def test_a_metrics_own_reduce_is_seen_to_be_the_mean():
     values = [100.0, 0.0, 100.0, 100.0]
-    assert interval(values, partial(Accuracy().reduce, "Accuracy")) == interval(values, mean)
+    assert interval(values, lambda part: sum(part) / len(part)) == interval(values, mean)
 
 
 def test_a_figure_that_is_not_the_mean_is_resampled():
@@ -122,7 +123,7 @@ def test_the_bootstrap_of_a_mean_agrees_with_the_formula():
 
 def test_it_is_deterministic():
     rows = [Bleu().rate(f"the cat sat on mat {i}", "the cat sat on a mat 3")["Corpus_BLEU"] for i in range(20)]
-    reduce = partial(Bleu().reduce, "Corpus_BLEU")
+    reduce = measure(Bleu(), "Corpus_BLEU").aggregate
     first = interval(rows, reduce)
     assert first == interval(rows, reduce)
     assert first[0] <= reduce(rows) <= first[1]
@@ -203,16 +204,16 @@ def test_the_interval_of_many_equal_sums():
 
 
 def test_an_interval_is_cut_to_the_scale():
-    assert within_scale(None, Accuracy(), [1.0]) is None
-    assert within_scale((-3.0, 104.0), Accuracy(), [1.0]) == [0.0, 100.0]
-    assert within_scale((0.5, 10.5), GPTEval(), [1.0, 10.0]) == [1.0, 10.0]
-    assert within_scale((-0.5, 7.0), Perplexity(), [(1.0, 1.0)]) == [0.0, 7.0]
-    assert within_scale((-3.0, 104.0), Metric(), [1.0]) == [-3.0, 104.0]
-    assert within_scale((-3.0, 104.0), Metric(), [0.0, 100.0]) == [0.0, 100.0]  # shares, by their values
+    assert within_scale(None, measure(Accuracy()), [1.0]) is None
+    assert within_scale((-3.0, 104.0), measure(Accuracy()), [1.0]) == [0.0, 100.0]
+    assert within_scale((0.5, 10.5), measure(GPTEval()), [1.0, 10.0]) == [1.0, 10.0]
+    assert within_scale((-0.5, 7.0), measure(Perplexity()), [(1.0, 1.0)]) == [0.0, 7.0]
+    assert within_scale((-3.0, 104.0), measure(Metric()), [1.0]) == [-3.0, 104.0]
+    assert within_scale((-3.0, 104.0), measure(Metric()), [0.0, 100.0]) == [0.0, 100.0]  # shares, by their values
 
 
 def test_equal_ratings_have_an_interval_with_a_width():
-    low, high = interval([10.0] * 5, bounds=GPTEval().bounds)
+    low, high = interval([10.0] * 5, bounds=measure(GPTEval()).bounds)
     assert (low < 8, high) == (True, 10.0)
 
 
@@ -238,12 +239,12 @@ def test_scores_that_all_lie_at_the_ends_are_no_shares_unless_the_metric_says_so
         (Accuracy(), True), (Accuracy("Norm"), True), (Accuracy.by(["acc_norm"], "acc")[1], True), (Em(), True),
         (Em("leave_one_out"), False), (ExactMatch(), True), (SquadEm(), True), (Greedy(), True),
         (LookupAccuracy("UR", ["first_word"]), True), (SameText(), True), (SameNumber(), True), (F1(), False),
-        (SquadF1(), False), (Bleu(), False), (PassAtK(), False), (GPTEval(), False), (Repeated(Em(), 2), False),
+        (SquadF1(), False), (Bleu(), False), (PassAtK(), False), (GPTEval(), False), (repeated(Em(), 2), False),
         (Metric(), False),
     ],
 )  # fmt: skip
 def test_which_metrics_are_right_or_wrong(metric, is_binary):
-    assert metric.binary is is_binary
+    assert measure(metric).binary is is_binary
 
 
 @pytest.mark.parametrize("past", [4e-14, -4e-14])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -14,8 +13,9 @@ from hypothesis import strategies as st
 from kshot.core.errors import DataError
 from kshot.metrics import Bleu, Perplexity
 from kshot.statistics import Pair, compare, holm, paired
+from tests.measures import measure
 
-PPL = partial(Perplexity().reduce, "PPL")
+PPL = measure(Perplexity()).aggregate
 
 
 def test_paired():
@@ -99,7 +99,7 @@ def test_the_order_does_not_matter_for_figures_of_sums():
 
 
 def test_corpus_figures_are_compared_by_swapping_sentences():
-    reduce = partial(Bleu().reduce, "Corpus_BLEU")
+    reduce = measure(Bleu(), "Corpus_BLEU").aggregate
     good = [Bleu().rate(f"the cat {i} sat on the mat", f"the cat {i} sat on the mat")["Corpus_BLEU"] for i in range(12)]
     bad = [Bleu().rate(f"a cat {i} is on a mat", f"the cat {i} sat on the mat")["Corpus_BLEU"] for i in range(12)]
     assert paired(good, bad, reduce).p < 0.01

@@ -1,11 +1,10 @@
-"""From a reply to the answer that is scored: the part of one role, then the config's clean-ups; and repeats."""
+"""From a reply to the answer that is scored: the part of one role, then the config's clean-ups."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,16 +16,13 @@ from kshot.configs.names import ConfigCallable, Opaque, short
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.extras import missing_package, require
-from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
+from kshot.core.records import AskFailed, Failed, Sample
 from kshot.core.visible import without_text
 from kshot.methods.generation import Extract
-from kshot.metrics import Metric, PassAtK
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
 Cleaner: TypeAlias = Callable[[Any], Any]
 """Takes the answer out of a reply, or brings a reference into the form that is compared."""
-
-_RIGHT = 100.0
 
 
 def cleaner(config: Any, scope: Scope) -> Cleaner:
@@ -147,51 +143,3 @@ def extraction(
         return reply
 
     return extract
-
-
-class Repeated(Metric):
-    """A metric of several replies to each sample: avg@n, and for each k pass@k (unbiased) and cons@k (majority)."""
-
-    grouped = True
-
-    def __init__(self, metric: Metric, n: int, ks: Sequence[int] = ()) -> None:
-        self.metric, self.n, self.ks = metric, n, tuple(ks)
-        self.higher_is_better = metric.higher_is_better
-        for k in self.ks:
-            if not 0 < k <= n:
-                raise DataError(f"k is {k}, and each row is asked {n} times", hint="k must be from 1 to n.")
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]  # those of the metric, so it is read-only
-        """The ends of the scale: those of the repeated metric."""
-        return self.metric.bounds
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """``avg@n``, and ``pass@k`` and ``cons@k`` for every k."""
-        return (f"avg@{self.n}", *(f"{what}@{k}" for k in self.ks for what in ("pass", "cons")))
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
-        """Rate each reply, and the majority of the first k."""
-        rated = {repr(each): self._one(sample, each) for each in answer}
-        values = [rated[repr(each)] for each in answer]
-        right = sum(value >= _RIGHT for value in values)
-        found: dict[str, Value] = {f"avg@{self.n}": sum(values) / len(values)}
-        for k in self.ks:
-            found[f"pass@{k}"] = 100 * PassAtK.estimate_pass_at_k(len(values), right, k)
-            majority = Counter(repr(each) for each in answer[:k]).most_common(1)[0][0]
-            found[f"cons@{k}"] = rated[majority]
-        return found
-
-    def _one(self, sample: Sample, answer: Any) -> float:
-        scored = self.metric.score(sample, answer)
-        if not isinstance(scored, Mapping):
-            raise DataError("a judge cannot be combined with n", hint="Leave n out of the entry.")
-        name = self.metric.names[0]
-        value = scored[name]
-        if isinstance(value, Absent):
-            raise DataError(f"{name} cannot be combined with n: {value.why}", hint="Leave n out of the entry.")
-        found = self.metric.reduce(name, [value])
-        if found is None:
-            raise DataError(f"{name} cannot be combined with n: one reply has none", hint="Leave n out of the entry.")
-        return found

@@ -17,7 +17,7 @@ from kshot.configs.tasks import ConfigTask
 from kshot.core.entry_checks import EntryCheck, Lack
 from kshot.core.errors import DataError, KshotError
 from kshot.core.extras import require
-from kshot.core.protocols import JudgedScorer
+from kshot.core.metric import judged
 from kshot.core.records import Row
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
@@ -160,7 +160,7 @@ def _evaluation(entry: DatasetEntry, task: ConfigTask | None, missing: list[Lack
         return "", False
     names = [*_named(entry.scope, entry.eval_cfg)]
     said = ", ".join(dict.fromkeys(f"{name} ({_whose(entry, name)})" for name in names))
-    return said, any(isinstance(metric, JudgedScorer) for metric in metrics)
+    return said, bool(judged(metrics))
 
 
 def _named(scope: Scope, eval_cfg: Mapping[str, Any]) -> Iterator[str]:

@@ -5,66 +5,58 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
+from kshot.configs.evaluators.scores import MeasureFamily
 from kshot.configs.names import ConfigCallable
 from kshot.core.errors import DataError
-from kshot.core.records import Row, Sample, Value, reference
-from kshot.metrics import Metric
-from kshot.metrics.kept_values import KeptValue, keep, kept_value
+from kshot.core.metric import Aggregate, Observation, Whole
+from kshot.core.records import Row, Sample, reference
 
 ScoredPair: TypeAlias = tuple[Any, Any, Row]
 """A prediction, its reference, and the row of both."""
 
 
-class CorpusMetric(Metric):
+class CorpusMetric(MeasureFamily):
     """A metric of all pairs of prediction and reference at once.
 
-    The value of a sample is (its number, 1), so that a part of the samples, such as a resample of an interval, can be
-    measured anew; where two systems are compared, samples of both are measured together. The number comes from what the
-    pair contains, so that resamples, which are drawn from sorted values, do not depend on the order of the samples.
+    The value of a sample is its pair, so that a part of the samples, such as a resample of an interval, can be measured
+    anew; where two systems are compared, samples of both are measured together.
     """
 
-    def __init__(self) -> None:
-        self._pairs: list[KeptValue] = []
-
     def __repr__(self) -> str:
-        """Show the class alone: the pairs are not settings."""
+        """Show the class alone."""
         return f"{type(self).__name__}()"
+
+    def aggregate(self, name: str) -> Aggregate:
+        """Measure the samples whose values these are."""
+        return Whole(partial(self.figure, name))
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
         """Return the figures of these pairs, by name; None, or no entry, where they have none."""
         raise NotImplementedError
 
-    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float | None:
+    def figure(self, name: str, values: Sequence[Observation]) -> float | None:
         """Return one figure of these pairs; a metric of many figures may compute it alone."""
-        return self.figures(pairs).get(name)
+        return self.figures([value.content for value in values]).get(name)
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
-        """Keep the pair."""
-        return self.keep((answer, None if sample.target is None else reference(sample.target), sample.fields))
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
+        """Return the pair."""
+        return self.observed((answer, None if sample.target is None else reference(sample.target), sample.fields))
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
-        """Keep a pair that is scored outside a run."""
-        return self.keep((prediction, reference, {}))
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
+        """Return a pair that is scored outside a run."""
+        return self.observed((prediction, reference, {}))
 
-    def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
-        """Keep a pair, and return its value under every name."""
-        kept = keep(pair)
-        self._pairs.append(kept)
-        return dict.fromkeys(self.names, (float(kept.number), 1.0))
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        """Measure the samples whose values these are."""
-        numbered = [value for value in values if isinstance(value, tuple)]
-        if any(times != 1.0 for _, times in numbered):  # sums of such values mean nothing
-            return None
-        return self.figure(name, [kept_value(number) for number, _ in numbered])
+    def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
+        """Return a pair as the value of every name."""
+        return dict.fromkeys(self.names, Observation(pair))
 
 
-def pair_number(pair: ScoredPair) -> int:
-    """Return the number of a pair that a metric keeps."""
-    return keep(pair).number
+def places_of(values: Sequence[Observation]) -> tuple[bytes, ...]:
+    """Return what tells these values from others, under which their figures can be remembered."""
+    return tuple(value.place for value in values)
 
 
 class Mcc(CorpusMetric):
@@ -73,7 +65,6 @@ class Mcc(CorpusMetric):
     bounds = (-100.0, 100.0)
 
     def __init__(self, name: str = "MCC") -> None:
-        super().__init__()
         self.name = name
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
@@ -93,7 +84,6 @@ class AucRoc(CorpusMetric):
     bounds = (0.0, 100.0)
 
     def __init__(self, name: str = "AUC", share: str = "Accuracy") -> None:
-        super().__init__()
         self.name, self.share = name, share
 
     @property
@@ -121,10 +111,9 @@ class ConfigEvaluator(CorpusMetric):
     """An evaluator that the config defines: its ``score`` sees all predictions, in the confined process."""
 
     def __init__(self, evaluator: ConfigCallable, options: Mapping[str, Any]) -> None:
-        super().__init__()
         self._evaluator, self._options = evaluator, dict(options)
         self._names: tuple[str, ...] = ()
-        self._known: dict[tuple[int, ...], Mapping[str, float]] = {}
+        self._known: dict[tuple[bytes, ...], Mapping[str, float]] = {}
         self.name = evaluator.__name__
 
     @property
@@ -132,27 +121,29 @@ class ConfigEvaluator(CorpusMetric):
         """The names that its ``score`` reports, known once it has scored something."""
         return self._names
 
-    def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
-        """Keep a pair; the first one shows which names are reported."""
+    def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
+        """Return a pair; the first one shows which names are reported."""
         if not self._names:
             self._names = tuple(self.figures([pair]))
-        return super().keep(pair)
+        return super().observed(pair)
+
+    def figure(self, name: str, values: Sequence[Observation]) -> float | None:
+        """Return one of the figures; its ``score`` is called once for the same pairs."""
+        key = places_of(values)
+        if key not in self._known:
+            self._known[key] = self.figures([value.content for value in values])
+        return self._known[key].get(name)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
-        """Call its ``score``, once for the same pairs."""
-        key = tuple(id(pair) for pair in pairs)  # all of them are kept, so no number is used again
-        if key not in self._known:
-            predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
-            plain = [list(each) if isinstance(each, tuple) else each for each in predictions]
-            found = self._evaluator.method(
-                self._options, "score", predictions=plain, references=references, test_set=[dict(row) for row in rows]
-            )
-            if not isinstance(found, Mapping):
-                raise DataError(f"{self.name}.score returned {type(found).__name__}, not a dict of figures")
-            figures = {k: float(v) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
-            if not figures:
-                raise DataError(
-                    f"{self.name}.score returned no figures, only: {', '.join(map(str, found)) or 'nothing'}"
-                )
-            self._known[key] = figures
-        return self._known[key]
+        """Call its ``score``."""
+        predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
+        plain = [list(each) if isinstance(each, tuple) else each for each in predictions]
+        found = self._evaluator.method(
+            self._options, "score", predictions=plain, references=references, test_set=[dict(row) for row in rows]
+        )
+        if not isinstance(found, Mapping):
+            raise DataError(f"{self.name}.score returned {type(found).__name__}, not a dict of figures")
+        figures = {k: float(v) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+        if not figures:
+            raise DataError(f"{self.name}.score returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
+        return figures

@@ -256,7 +256,7 @@ class ConfigSource(Source[ConfigSettings]):
         by_task = {result.task.name: result for result in results}
         for variable, entries in self.config.datasets.items():
             names = [self._shown(each.abbr) for each in entries]
-            metrics = {tuple(metric for metric, _ in by_task[name].named()) for name in names if name in by_task}
+            metrics = {tuple(measure.name for measure in by_task[name].measures()) for name in names if name in by_task}
             whole = variable != "datasets" and len(names) > 1 and all(name in by_task for name in names)
             if whole and len(metrics) == 1:
                 yield from average_rows(self._shown(variable), {name: by_task[name] for name in names}, None)

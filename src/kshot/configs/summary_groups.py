@@ -146,18 +146,18 @@ def _row(group: Mapping[str, Any], metric: str, parts: Sequence[AveragedPart]) -
     """Return the row of a group; the average of tasks has an interval, and other summaries have none."""
     held = [part for part in parts if part.value is not None]
     counted = [result for part in held for result in part.results]
-    scorers = [dict(result.named()) for result in counted]
+    measures = [{measure.name: measure for measure in result.measures()} for result in counted]
     kind = _kind(group)
     plain = not kind and len({id(each) for each in counted}) == len(counted) == len(held)
-    scorer = scorers[0].get(metric) if plain and all(part.values for part in held) else None
+    measure = measures[0].get(metric) if plain and all(part.values for part in held) else None
     labels = {
         "task": str(group["name"]),
         "dataset": str(group["name"]),
         "average": "group",
         "metric": metric,
-        "higher_is_better": all(each[metric].higher_is_better for each in scorers if metric in each),
+        "higher_is_better": all(each[metric].higher_is_better for each in measures if metric in each),
     }
-    return average_row(labels, parts, scorer=scorer, summarize=partial(_summed, kind), keeps_lost=kind == "sum")
+    return average_row(labels, parts, measure=measure, summarize=partial(_summed, kind), keeps_lost=kind == "sum")
 
 
 def _parts(group: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -172,7 +172,7 @@ def _part(text: Any) -> tuple[str, str]:
 
 
 def _of_task(result: TaskResult) -> _GroupFigures:
-    parts = {name: part_of(result, name, metric) for name, metric in result.named()}
+    parts = {measure.name: part_of(result, measure) for measure in result.measures()}
     return _GroupFigures({name: part for name, part in parts.items() if part.value is not None}, (result,))
 
 

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs import function_calls, losses
-from kshot.configs.answers import Repeated, cleaner, extraction, one_cleaned
+from kshot.configs.answers import cleaner, extraction, one_cleaned
 from kshot.configs.copies import copies_of, without_copies
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.evaluators.copies import all_copies
 from kshot.configs.evaluators.foreign import HomeEvaluator
 from kshot.configs.evaluators.judge_bases import with_base
 from kshot.configs.evaluators.judges import judge_of_inference
 from kshot.configs.evaluators.making import evaluator, own_cleanup
-from kshot.configs.evaluators.repeats import RunsAverage, runs_average
+from kshot.configs.evaluators.repeats import Form, Repeated, repeated
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.inference import (
     LENGTH_COLUMN,
@@ -37,17 +36,18 @@ from kshot.configs.rows import Splits
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.values import repeats, whole_numbers
 from kshot.core.errors import DataError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric
 from kshot.core.records import Gold, Sample
 from kshot.core.task import Task
 from kshot.methods import generate, repeat
 from kshot.methods.generation import Extract
 from kshot.methods.vote import sampled_anew
-from kshot.metrics import Metric, PassAtK
+from kshot.metrics import PassAtK
 from kshot.metrics.passatk import check_programs, programs_needed
 from kshot.retrievers.base import is_provisional
 
 _THOUGHTS_KEPT = "--keep-thoughts: clean-ups, evaluators and later turns get the model's thoughts, too"
+_FORMS: Mapping[str, Form] = {"opencompass": "opencompass", "ais_bench": "ais_bench"}
 _HOME_ROLES = {"user": "HUMAN", "assistant": "BOT", "system": "SYSTEM"}
 
 
@@ -108,7 +108,7 @@ class ConfigTask:
             provisional=is_provisional(self._retriever),
         )
 
-    def check_scoring(self, *, rows: bool) -> tuple[Scorer, ...]:
+    def check_scoring(self, *, rows: bool) -> tuple[Metric, ...]:
         """Make everything that scoring needs; ``rows``: they are the entry's own, so evaluators may look at them."""
         metrics = self._metrics()
         self._method(metrics)
@@ -118,7 +118,7 @@ class ConfigTask:
             self._reference_cleaner()
         return metrics
 
-    def _show_rows(self, metrics: Sequence[Scorer], samples: Sequence[Sample]) -> None:
+    def _show_rows(self, metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:
         """Let metrics look at the rows, and those of a home that want them at the prompts."""
         for metric in metrics:
             if isinstance(metric, HomeEvaluator):
@@ -208,7 +208,7 @@ class ConfigTask:
         with located_in_row(f"{self.entry.place}, row {place}"):
             return as_prompt(shown, system, self._media.content)
 
-    def _method(self, metrics: Sequence[Scorer]) -> ConfigMethod:
+    def _method(self, metrics: Sequence[Metric]) -> ConfigMethod:
         entry = self.entry
         if entry.mode in losses.MODES:
             return losses.scoring_method(entry, self.rendered.labels)
@@ -229,7 +229,7 @@ class ConfigTask:
         )
         if self.times == 1:
             return method
-        all_count = any(isinstance(metric, (Repeated, RunsAverage)) for metric in metrics)  # avg@n is a mean of n
+        all_count = any(isinstance(metric, Repeated) for metric in metrics)  # avg@n is a mean of n
         return repeat(method, self.times, at_least=self.times if all_count else programs_needed(metrics))
 
     def _extraction(self) -> Extract:
@@ -258,7 +258,7 @@ class ConfigTask:
 
     # ---- scoring ----
 
-    def _metrics(self) -> tuple[Scorer, ...]:
+    def _metrics(self) -> tuple[Metric, ...]:
         entry, config = self.entry, self.entry.eval_cfg.get("evaluator")
         if config is None:
             raise DataError(
@@ -278,12 +278,12 @@ class ConfigTask:
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
             return (metric.with_k(wanted),)
         if copies_of(entry) > 1:
-            return (all_copies(metric, self.times),)
-        framework = entry.scope.name(body.get("type")).framework
-        if entry.repeats > 1 and framework:
-            return (runs_average(metric, self.times, ks, framework),)
+            return (repeated(metric, self.times, form="copies"),)
+        form: Form | None = _FORMS.get(entry.scope.name(body.get("type")).framework)
+        if entry.repeats > 1 and form:
+            return (repeated(metric, self.times, ks, form),)
         if entry.repeats > 1:
-            return (Repeated(self._of_one_reply(metric), self.times, ks),)
+            return (repeated(self._of_one_reply(metric), self.times, ks),)
         return (metric,)
 
     def _of_one_reply(self, metric: Metric) -> Metric:

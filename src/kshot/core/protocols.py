@@ -1,8 +1,9 @@
-"""The protocols between the parts of kshot: models, queues, sources, metrics, retrievers, chunkers.
+"""The protocols between the parts of kshot: models, queues, sources, retrievers, chunkers.
 
 A class need not inherit from these protocols. A plug-in may leave out members that have an obvious default:
 ``backends.adapters`` supplies those of models. Classes inherit from ``Source`` to get its defaults.
-The protocol of those who watch a run is in ``core.watcher``, those of work for several processes in ``core.executing``.
+The protocol of metrics is in ``core.metric``, that of those who watch a run in ``core.watcher``, those of work for
+several processes in ``core.executing``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 
 from kshot.core.corpus import Chunk, Corpus
 from kshot.core.executing import ShardedIndex
-from kshot.core.records import Absent, Request, RequestGenerator, Response, ResultRow, Sample, Value
+from kshot.core.records import Request, Response, ResultRow
 from kshot.core.watcher import PlannedTask
 
-if TYPE_CHECKING:  # a Task names its metrics by the protocol below
+if TYPE_CHECKING:
     from kshot.core.budget import Tries
     from kshot.core.postponed import BatchQueue
     from kshot.core.task import Task, TaskResult
@@ -296,83 +297,6 @@ class Source(Protocol[SettingsT]):
     def judges(self) -> Sequence[str]:
         """The specs of the judges to use if the user names none."""
         return ()
-
-
-@runtime_checkable
-class Scorer(Protocol):
-    """A metric: it scores one answer against one reference, and sums up many scores.
-
-    ``score`` returns a value for each name. ``reduce`` turns the values of one name into the reported figure, so the
-    figure of a single sample is ``reduce(name, [value])``.
-    """
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that it reports."""
-        ...
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """The names that only break another name down; systems are not compared by them."""
-        ...
-
-    @property
-    def token_budgeted(self) -> tuple[str, ...]:
-        """The names that have a token budget, so that passages of different sizes compare fairly."""
-        ...
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """By name: the rule by which values become a figure, where that is not the mean. A folder can name it.
-
-        It is one of ``metrics.aggregates``, or ``own``: only the metric knows.
-        """
-        ...
-
-    @property
-    def grouped(self) -> bool:
-        """Whether ``score`` takes all repeats of a sample at once, as a tuple."""
-        ...
-
-    @property
-    def rule(self) -> str:
-        """The rule whose answer it scores, where a method decides by several; "": the answer.
-
-        See ``Explained.others``, and ``Explained.values`` for what was measured with the answer.
-        """
-        ...
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The ends of the scale; intervals are cut there."""
-        ...
-
-    @property
-    def binary(self) -> bool:
-        """Whether every value lies at one of the ends: right or wrong, and never between."""
-        ...
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether the better of two systems has the higher figure."""
-        ...
-
-    def score(self, sample: Sample, answer: Any, /) -> Mapping[str, Value | Absent] | RequestGenerator:
-        """Score one answer. A metric that asks a model returns a generator of requests."""
-        ...
-
-    def reduce(self, name: str, values: Sequence[Value], /) -> float | None:
-        """Sum up the values of one name; None where values that are tuples have no figure, such as none of a group."""
-        ...
-
-
-@runtime_checkable
-class JudgedScorer(Scorer, Protocol):
-    """A metric that asks a judge."""
-
-    def judge_requests(self, sample: Sample) -> Sequence[Request]:
-        """Return what the judge would be asked about a sample, with a placeholder for the model's reply."""
-        ...
 
 
 class ExampleRetriever(Protocol):

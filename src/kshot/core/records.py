@@ -349,7 +349,7 @@ class Failed:
 
 
 Response: TypeAlias = Generated | Scored | Ranking | Failed
-Value: TypeAlias = float | tuple[float, ...]
+Value: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class Registry:
 
     ``kind`` is the word of ``kshot list`` (``search-engines``), ``noun`` names one of them (``search engine``).
     ``accepts`` says whether an object of a plug-in file is of this kind. ``any_case``: ``em`` finds ``Em``. ``files``
-    imports a plug-in file for the sake of one name in it.
+    imports a plug-in file for the sake of one name in it. ``arguments``: how many its functions get.
     """
 
     def __init__(
@@ -91,11 +91,12 @@ class Registry:
         *,
         accepts: Callable[[Any], bool] = lambda _: True,
         any_case: bool = False,
+        arguments: int = 1,
         files: Callable[[Path, str], ModuleType] = load_plugin_file,
     ) -> None:
         """Register the built-in entries; a name that is registered twice is an error."""
         self.kind, self.noun, self._accepts, self._any_case = kind, noun, accepts, any_case
-        self._load_file = files
+        self._load_file, self._arguments = files, arguments
         self._entries: dict[str, Entry] = {}
         for entry in built_in:
             self.add(entry)
@@ -222,7 +223,7 @@ class Registry:
         if rest:
             raise UsageError(f"nothing can follow its name: {rest!r}", where=text)
         if isinstance(found, (FunctionType, BuiltinFunctionType)):
-            return bind_options(found, spec) if spec.options else found
+            return bind_options(found, spec, self._arguments) if spec.options else found
         if spec.options:
             raise UsageError("it takes no options: it is an object, not a class", where=text)
         return found

@@ -141,9 +141,9 @@ def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any
         raise UsageError(f"it cannot be made: {type(exc).__name__}: {exc}", where=spec.shown) from exc
 
 
-def bind_options(function: Callable[..., T], spec: Spec) -> Callable[..., T]:
-    """Return a function of one argument with the options of a spec filled in."""
-    return partial(function, **chosen_options(function, spec, 1, {}))
+def bind_options(function: Callable[..., T], spec: Spec, arguments: int = 1) -> Callable[..., T]:
+    """Return a function of so many arguments with the options of a spec filled in."""
+    return partial(function, **chosen_options(function, spec, arguments, {}))
 
 
 def chosen_options(

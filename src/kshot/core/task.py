@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from kshot.core.corpus import Corpus
+from kshot.core.metric import MEAN, Measure, Metric
 from kshot.core.offsets import Offsets
-from kshot.core.protocols import Scorer
-from kshot.core.records import Absent, Failed, Ranking, Request, RequestGenerator, Response, Sample, Value
+from kshot.core.records import Absent, Failed, Ranking, Request, RequestGenerator, Response, Sample
 
 P = TypeVar("P")
 
@@ -50,7 +50,7 @@ class Task(Generic[P]):
     samples: Iterable[Sample]
     template: Callable[[Sample, Sequence[Sample]], P]
     method: Callable[[Sample, P], RequestGenerator]
-    metrics: tuple[Scorer, ...]
+    metrics: tuple[Metric, ...]
     shots: Callable[[Sample], Sequence[Sample]] = no_shots
     finish: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     notes: tuple[str, ...] = ()
@@ -139,14 +139,12 @@ class TaskResult:
         found = {what: sum(self.counts.get((category, name, what), 0) for name in {"", metric}) for what in COUNTED}
         return {what: count for what, count in found.items() if count}
 
-    def named(self) -> Iterator[tuple[str, Scorer]]:
-        """Yield every reported name with its metric."""
-        for metric in self.task.metrics:
-            for name in metric.names:
-                if name not in self.absent:
-                    yield name, metric
+    def measures(self) -> list[Measure]:
+        """Return the measures that are reported."""
+        every = [measure for metric in self.task.metrics for measure in metric.measures]
+        return [measure for measure in every if measure.name not in self.absent]
 
-    def add(self, position: int, sample: Sample, scores: Mapping[str, Value | Absent]) -> None:
+    def add(self, position: int, sample: Sample, scores: Mapping[str, Any]) -> None:
         """Add the scores of the sample at this position of the task."""
         self.positions.append(position)
         self.categories.append(sample.category)
@@ -155,12 +153,16 @@ class TaskResult:
                 self._leave_out(name, value)
                 continue
             held = self.values.get(name)
-            if held is None:  # plain numbers go into a flat array: a quarter of a list's memory
-                empty: MutableSequence[Any] = [] if isinstance(value, tuple) else array("d")
-                held = self.values[name] = empty
+            if held is None:
+                held = self.values[name] = self._column(name)
             held.append(value)
 
-    def _leave_out(self, name: str, value: Value | Absent) -> None:
+    def _column(self, name: str) -> MutableSequence[Any]:
+        """Return where the values of a name go: those of means into a flat array, a quarter of a list's memory."""
+        is_mean = any(measure.name == name and measure.aggregate is MEAN for measure in self.measures())
+        return array("d") if is_mean else []
+
+    def _leave_out(self, name: str, value: Any) -> None:
         """Leave a figure out: one over some of the samples would be taken for one over all of them."""
         why, count = self.absent.get(name, ("", 0))
         self.values.pop(name, None)

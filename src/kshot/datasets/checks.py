@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kshot.core.errors import DataError, KshotError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric
 from kshot.core.specs import split_names
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.metrics import make_metric
 from kshot.metrics.judge_options import with_judge_options
+from kshot.metrics.metric import as_metric
 from kshot.prompts.strings import names_used
 
 RESERVED_FIELDS = {
@@ -25,12 +26,12 @@ _MIN_SIMILARITY = 0.8
 """From this ratio on, an unknown attribute looks like a misspelt one."""
 
 
-def requested_metrics(dataset: Dataset) -> list[Scorer]:
+def requested_metrics(dataset: Dataset) -> list[Metric]:
     """Return the metrics that the user named with ``--metric``."""
     return [make_metric(name) for names in dataset.args.metric or () for name in split_names(names)]
 
 
-def checked_metrics(dataset: Dataset) -> list[Scorer]:
+def checked_metrics(dataset: Dataset) -> list[Metric]:
     """Return the metrics of a dataset; a text is a spec, such as ``"f1"``. What is no metric is an error."""
     where = where_of(dataset)
     if not isinstance(dataset.metrics, (list, tuple)):
@@ -39,15 +40,15 @@ def checked_metrics(dataset: Dataset) -> list[Scorer]:
         raise DataError("it has no metrics", where=where, hint="Set metrics = [Em(), F1()], for example.")
     found = []
     for given in dataset.metrics:
-        metric = _named_metric(given, where) if isinstance(given, str) else given
-        if isinstance(metric, type) or not isinstance(metric, Scorer):
+        metric = _named_metric(given, where) if isinstance(given, str) else as_metric(given)
+        if isinstance(metric, type) or not isinstance(metric, Metric):
             hint = f"Write {metric.__name__}()." if isinstance(metric, type) else "See kshot list metrics."
             raise DataError(f"metrics has {metric!r}, which is not a metric", where=where, hint=hint)
         found.append(metric)
     return with_judge_options(found, dataset.args, where=where)
 
 
-def _named_metric(spec: str, where: str) -> Scorer:
+def _named_metric(spec: str, where: str) -> Metric:
     try:
         return make_metric(spec)
     except KshotError as exc:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric
 from kshot.datasets.rendering import copied
 from kshot.datasets.settings import DatasetSettings
 from kshot.prompts import jinja_environment
@@ -28,7 +28,7 @@ class Dataset:
 
     name: str = ""
     instruction: str | None = None
-    metrics: Sequence[Scorer | str] = ()
+    metrics: Sequence[Metric | str] = ()
     evaluation_set: str | None = None
     example_set: str | None = None
     load_args: tuple[str, ...] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric
 from kshot.core.records import Answers, Choice, Dialogue, Gold, Prompt, RequestGenerator, Row, Sample, Target
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
@@ -88,7 +88,7 @@ class GenerationCompiler(DatasetCompiler):
 
     # ---- the target is measured ----
 
-    def _measures(self, metrics: Sequence[Scorer]) -> bool:
+    def _measures(self, metrics: Sequence[Metric]) -> bool:
         """Whether the target is measured rather than a reply scored."""
         measuring = [isinstance(metric, Perplexity | Greedy) for metric in metrics]
         if any(measuring) and not all(measuring):
@@ -101,7 +101,7 @@ class GenerationCompiler(DatasetCompiler):
             )
         return any(measuring)
 
-    def _measuring_metrics(self, metrics: tuple[Scorer, ...]) -> tuple[Scorer, ...]:
+    def _measuring_metrics(self, metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
         """Return the metrics, and with targets also their accuracy, which the same numbers tell."""
         if self._rolling:
             return tuple(Perplexity(documents=True) if type(metric) is Perplexity else metric for metric in metrics)
@@ -166,7 +166,7 @@ class GenerationCompiler(DatasetCompiler):
     def _blank(self, sample: Sample) -> Any:
         return ("",) * len(sample.fields["source"]) if self.dataset.multi_turn else ""
 
-    def _metrics(self) -> tuple[Scorer, ...]:
+    def _metrics(self) -> tuple[Metric, ...]:
         given, sample_num = self.dataset.args.pass_at_k, self.dataset.args.sample_num
         metrics = checked_metrics(self.dataset)
         if given and not any(isinstance(metric, PassAtK) for metric in metrics):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from kshot.cleanups.chosen_option import chosen_option
 from kshot.cleanups.letters import letter, lettered
 from kshot.core.errors import DataError, UsageError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric
 from kshot.core.records import AnyOption, Choice, Gold, Message, Option, Prompt, Row, Sample, Target
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
@@ -60,12 +60,12 @@ _TEXT_METRICS = (
 _BY_PERPLEXITY = frozenset({"ppl", "ppl_no_option"})
 
 
-def choice_metrics(dataset: Dataset) -> list[Scorer]:
+def choice_metrics(dataset: Dataset) -> list[Metric]:
     """Return the metrics of a dataset with options; one of ``--metric`` that compares texts is refused."""
     metrics = checked_metrics(dataset)
     for metric in metrics:
         if dataset.args.metric and isinstance(metric, _TEXT_METRICS):
-            what = f"--metric {metric.names[0]} compares texts, and an answer here is the index of an option"
+            what = f"--metric {metric.measures[0]} compares texts, and an answer here is the index of an option"
             hint = "Use Accuracy, or a metric of your own that compares indices."
             raise UsageError(what, where=where_of(dataset), hint=hint)
     return metrics
@@ -77,7 +77,7 @@ class MultipleChoiceDataset(Dataset):
     With ``source`` a list and ``source_idx``, the same ``target`` is measured after several contexts instead.
     """
 
-    metrics: Sequence[Scorer | str] = (Accuracy(),)
+    metrics: Sequence[Metric | str] = (Accuracy(),)
     accuracy: AccuracyRule | None = None
     letters: str = "both"
     on_tie: OnTie = "none"
@@ -254,7 +254,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         listed = self.dataset.args.ranking_type == "first_token" and self.dataset.ranking_type == "prob"
         return "first_token" if listed else self.dataset.ranking_type
 
-    def _metrics(self) -> tuple[Scorer, ...]:
+    def _metrics(self) -> tuple[Metric, ...]:
         metrics = choice_metrics(self.dataset)
         if self.dataset.ranking_type not in _BY_PERPLEXITY or self.processes_answers:
             return tuple(metrics)

@@ -8,6 +8,7 @@ from typing import Any
 from kshot.core.entry_checks import EntryCheck, Lack
 from kshot.core.errors import KshotError
 from kshot.core.extras import require
+from kshot.core.metric import measure_names
 from kshot.core.task import Task
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.functions import Functions, references
@@ -48,7 +49,7 @@ def check_task(
         elif not missing:
             task = compile_task()
             data = _sizes(task)
-            evaluation = ", ".join(name for metric in task.metrics for name in metric.names)
+            evaluation = ", ".join(measure_names(task.metrics))
     except KshotError as exc:
         missing.append(_lack("data" if not data else "prompts", exc))
     count = config.num_fewshot or 0

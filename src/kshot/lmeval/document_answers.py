@@ -9,16 +9,15 @@ from typing import Any
 
 from kshot.core.answers import Explained
 from kshot.core.errors import DataError
+from kshot.core.metric import Metric
 from kshot.core.records import Failed
-from kshot.lmeval.figure_kinds import FigureSpec, figure_of
-from kshot.lmeval.figures import NO_VALUE, DocumentFigure, UnlistedFigures
+from kshot.lmeval.figures import NO_VALUE, DocumentFigure, FigureSpec, UnlistedFigures, figure_of
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions, references
 from kshot.lmeval.metrics import TaskMetric, check_metric, task_metrics
 from kshot.lmeval.pipelines import Pipeline, pipelines
 from kshot.lmeval.scoring import PipelineScores, ScoredDocuments, aggregation_of, named_metrics, pipeline_scores
 from kshot.methods.likelihood import best
-from kshot.metrics import Metric
 
 
 class ChosenDocuments:

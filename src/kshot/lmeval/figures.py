@@ -1,144 +1,148 @@
 """The figures of a task as metrics of kshot: each reads the value that was measured with the answer of a document.
 
-Shares are figures of 0 to 100, as everywhere in kshot; what a function of the task measures on another scale keeps it.
+Which one sums up the values of a metric depends on the aggregation that the task file names. Shares are figures of 0 to
+100, as everywhere in kshot; what a function of the task measures on another scale keeps it.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
+from kshot.core.metric import MEAN, Measure, Observation, Whole
+from kshot.core.records import Absent, AskFailed, Failed, Sample
 from kshot.core.visible import without_text
-from kshot.metrics import Metric
-from kshot.metrics.aggregates import aggregate
-from kshot.metrics.kept_values import KeptValue, keep
-from kshot.statistics.figures import OWN_AGGREGATE
-from kshot.statistics.resampling import bootstrap_samples, mean
+from kshot.lmeval.aggregation import AGGREGATIONS, aggregated
+from kshot.lmeval.files import FunctionRef, TaskConfig
+from kshot.lmeval.functions import Functions
+from kshot.metrics import Bleu, Chrf, Ter
+from kshot.metrics.aggregates import BITS, LABEL_F1, PERPLEXITY, OfSums
+from kshot.metrics.metric import PERCENT, Metric
+from kshot.statistics.resampling import bootstrap_samples
 
-PERCENT = (0.0, 100.0)
+SHARES = frozenset({"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "acc_all", "exact_match", "f1"})
+"""The metrics of lm-eval whose values are shares, 0 to 1."""
+RIGHT_OR_WRONG = SHARES - {"f1"}
+"""Those whose values are 0 or 1."""
+NO_VALUE = Absent("the task gives no value for it")
 _MAX_FIGURES = 1000
 """How many figures functions may give a task beside those that it lists."""
 
 
-class DocumentFigure(Metric):
-    """A figure over the values of documents, under one name."""
+class DocumentFigure:
+    """A figure over the values of documents; a subclass says how a value is summed up."""
 
     scale = 1.0
     """How many times lm-eval's figure it is."""
 
-    def __init__(self, name: str, *, higher_is_better: bool) -> None:
-        self.name = self.rule = name
-        self.higher_is_better = higher_is_better
+    def __init__(self, measure: Measure) -> None:
+        """The rule of the measure is its name: the value was measured under it."""
+        self.measure = replace(measure, rule=measure.name)
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """The measure, whose scale may depend on the values that ``fit`` saw."""
+        return (self.measure,)
 
     def fit(self, values: Sequence[Any]) -> None:
         """See the values of all documents before any of them is scored; ``Absent`` stands for a missing one."""
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - it was measured
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - it was measured
         """Return the value of a document."""
-        return {self.name: answer if isinstance(answer, Absent) else self.value(answer)}
+        return {self.measure.name: answer if isinstance(answer, Absent) else self.value(answer)}
 
-    def value(self, measured: Any) -> Value:
-        """Return a value in the form that is summed up."""
-        raise NotImplementedError
+    def value(self, measured: Any) -> Any:  # noqa: ARG002 - see the subclasses
+        """Return a value in the form that is summed up; the metric ``bypass`` has none."""
+        return Absent("bypass measures nothing")
 
 
 class MeanFigure(DocumentFigure):
     """The mean of numbers. ``share``: they are 0 to 1 and shown as percentages; None: if all of them are.
 
-    ``binary``: a share is 0 or 1, unless a value between them is seen. ``skip_nan``: a document whose value is not a
-    number has none.
+    A share is binary, 0 or 1, if the measure says so and no value between them is seen. ``skip_nan``: a document whose
+    value is not a number has none.
     """
 
-    def __init__(
-        self, name: str, *, higher_is_better: bool, share: bool | None, binary: bool = False, skip_nan: bool = False
-    ) -> None:
-        super().__init__(name, higher_is_better=higher_is_better)
-        self._share, self._binary, self._partial, self._skip_nan = share, binary, skip_nan, skip_nan
-        self._set_scale(share=bool(share), binary=binary)
+    def __init__(self, measure: Measure, *, share: bool | None, skip_nan: bool = False) -> None:
+        super().__init__(measure)
+        self._share, self._binary, self._skip_nan = share, measure.binary, skip_nan
+        self._set_scale(share=bool(share), binary=measure.binary, partial=skip_nan)
 
-    def _set_scale(self, *, share: bool, binary: bool) -> None:
-        self.scale, self.bounds = (100.0, PERCENT) if share else (1.0, None)
-        self.binary = share and binary
+    def _set_scale(self, *, share: bool, binary: bool, partial: bool) -> None:
+        """``partial``: not all documents have a value, and runs cannot be compared by the mean of those that have."""
+        self.scale, bounds = (100.0, PERCENT) if share else (1.0, None)
+        aggregate = _MEAN_OF_SOME if partial else MEAN
+        self.measure = replace(self.measure, aggregate=aggregate, bounds=bounds, binary=share and binary)
+
+    @property
+    def _partial(self) -> bool:
+        return self.measure.aggregate is _MEAN_OF_SOME
 
     def fit(self, values: Sequence[Any]) -> None:
         """See whether the values are shares, and whether all documents have one."""
         told = [value for value in values if not isinstance(value, Absent)]
-        self._partial = self._skip_nan or 0 < len(told) < len(values)
         numbers = [number for value in told if (number := _float(value)) is not None and not math.isnan(number)]
         share = all(0 <= value <= 1 for value in numbers) if self._share is None else self._share
-        self._set_scale(share=share, binary=self._binary and all(value in (0, 1) for value in numbers))
+        binary = self._binary and all(value in (0, 1) for value in numbers)
+        self._set_scale(share=share, binary=binary, partial=self._skip_nan or 0 < len(told) < len(values))
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """The mean of all documents needs no mention; that of some has a rule of its own."""
-        return {self.name: OWN_AGGREGATE} if self._partial else {}
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Return the value of a document; a document that has none, where others have, adds nothing."""
-        missing = isinstance(answer, Absent) or (self._skip_nan and math.isnan(_number(answer, self.name)))
-        return {self.name: (0.0, 0.0)} if missing and self._partial else super().score(sample, answer)
+        name = self.measure.name
+        missing = isinstance(answer, Absent) or (self._skip_nan and math.isnan(_number(answer, name)))
+        return {name: (0.0, 0.0)} if missing and self._partial else super().score(sample, answer)
 
-    def value(self, measured: Any) -> Value:
+    def value(self, measured: Any) -> Any:
         """Return the number on the scale of the figure; with a count where not all documents have one."""
-        number = _finite(_number(measured, self.name) * self.scale, self.name)
+        number = _finite(_number(measured, self.measure.name) * self.scale, self.measure.name)
         return (number, 1.0) if self._partial else number
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - there is one name
-        """Return the mean of the documents that have a value; None where none has."""
-        if not self._partial:
-            return mean(values)
-        numbers = [value for value in values if isinstance(value, tuple)]
-        count = math.fsum(each[1] for each in numbers)
-        return math.fsum(each[0] for each in numbers) / count if count else None
+
+_MEAN_OF_SOME = OfSums(lambda sums: sums[0] / sums[1] if sums[1] else None)
+
+
+class BrierFigure(MeanFigure):
+    """The mean squared distance of probabilities from the gold, of (index, probabilities)."""
+
+    def __init__(self, measure: Measure) -> None:
+        super().__init__(measure, share=False)
+        self.measure = replace(self.measure, bounds=(0.0, 2.0))
+
+    def fit(self, values: Sequence[Any]) -> None:
+        """See nothing: values are pairs."""
+
+    def value(self, measured: Any) -> Any:
+        """Return the distance of one document."""
+        return super().value(aggregated("brier_score", self.measure.name, [measured], ""))
+
+
+Parts: TypeAlias = Callable[[Any], tuple[float, ...]]
+"""From what was measured of a document to what it adds to the sums."""
 
 
 class SumsFigure(DocumentFigure):
-    """A figure that is computed from sums by a rule of ``metrics.aggregates``."""
+    """A figure that is computed from sums."""
 
-    def __init__(
-        self,
-        name: str,
-        rule: str,
-        parts: Callable[[Any], tuple[float, ...]],
-        *,
-        higher_is_better: bool,
-        bounds: tuple[float, float],
-        scale: float = 1.0,
-    ) -> None:
-        super().__init__(name, higher_is_better=higher_is_better)
-        self._rule, self._parts, self.bounds, self.scale = rule, parts, bounds, scale
+    def __init__(self, measure: Measure, parts: Parts, scale: float = 1.0) -> None:
+        super().__init__(measure)
+        self._parts, self.scale = parts, scale
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """The rule, by which runs can be compared."""
-        return {self.name: self._rule}
-
-    def value(self, measured: Any) -> Value:
+    def value(self, measured: Any) -> tuple[float, ...]:
         """Return what a document adds to the sums."""
+        name = self.measure.name
         try:
-            return tuple(_finite(part, self.name) for part in self._parts(measured))
+            return tuple(_finite(part, name) for part in self._parts(measured))
         except (TypeError, ValueError) as exc:
-            raise DataError(f"{self.name} cannot be computed from {measured!r:.80}: {exc}") from exc
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - there is one name
-        """Return the figure of the sums; None where it is too large to be a number."""
-        first = values[0]
-        reduce = aggregate(self._rule, len(first) if isinstance(first, tuple) else 1)
-        if reduce is None:
-            raise DataError(f"{self.name} cannot be computed from {first!r:.80}")
-        found = reduce(values)
-        return found if found is not None and math.isfinite(found) else None
+            raise DataError(f"{name} cannot be computed from {measured!r:.80}: {exc}") from exc
 
 
-Numbers: TypeAlias = "array[int]"
-"""Values by the numbers under which they are kept."""
-ComputeMany: TypeAlias = Callable[[Sequence[Numbers]], list[Any]]
-"""Returns the figure of each group of kept values, or the DataError that tells why there is none."""
+Group: TypeAlias = Sequence[Observation]
+ComputeMany: TypeAlias = Callable[[Sequence[Group]], list[Any]]
+"""Returns the figure of each group of values, or the DataError that tells why there is none."""
 
 
 class WholeFigure(DocumentFigure):
@@ -150,52 +154,29 @@ class WholeFigure(DocumentFigure):
     """
 
     def __init__(
-        self,
-        name: str,
-        compute: ComputeMany,
-        *,
-        higher_is_better: bool,
-        bounds: tuple[float, float] | None = None,
-        scale: float = 1.0,
-        ahead: bool = False,
-        share: bool = False,
+        self, measure: Measure, compute: ComputeMany, *, scale: float = 1.0, ahead: bool = False, share: bool = False
     ) -> None:
-        super().__init__(name, higher_is_better=higher_is_better)
-        self._compute, self.bounds, self.scale, self._share = compute, bounds, scale, share
-        self._kept: list[KeptValue] = []
+        super().__init__(replace(measure, aggregate=Whole(self._figure)))
+        self._compute, self.scale, self._share = compute, scale, share
         self._known: dict[bytes, float | None] = {}
-        self._waiting: list[Value] = []
+        self._waiting: Group = ()
         self._ahead = ahead
 
-    def __repr__(self) -> str:
-        """Show the name alone: values are not settings."""
-        return f"{type(self).__name__}({self.name!r})"
-
     def fit(self, values: Sequence[Any]) -> None:
-        """Refuse values of which there is no figure."""
-        numbered = [self._numbered(value) for value in values]
-        told = _told(numbered)
+        """Raise DataError if these values cannot be aggregated."""
+        observed = [Observation(value) for value in values]
+        told = _told(observed)
         found = self._checked(self._compute([told])[0]) if told else 0.0
         if self._share and 0 <= found <= 1:
-            self.scale, self.bounds = 100.0, PERCENT
-        self._waiting = numbered if self._ahead and len(numbered) > 1 else []
+            self.scale, self.measure = 100.0, replace(self.measure, bounds=PERCENT)
+        self._waiting = observed if self._ahead and len(observed) > 1 else ()
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - it was measured
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - it was measured
         """Return the value of a document; one without a value takes no part."""
-        return {self.name: self._numbered(answer)}
+        return {self.measure.name: Observation(answer)}
 
-    def _numbered(self, measured: Any) -> Value:
-        """Keep a value, and return its number; that of a missing one is below 0."""
-        if isinstance(measured, Absent):
-            return (-1.0, 1.0)
-        held = keep(measured)
-        self._kept.append(held)
-        return (float(held.number), 1.0)
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - there is one name
-        """Compute the figure of these documents; of sums of values there is none."""
-        if any(value[1] != 1.0 for value in values if isinstance(value, tuple)):
-            return None
+    def _figure(self, values: Group) -> float | None:
+        """Compute the figure of these documents."""
         told = _told(values)
         if not told:
             return None
@@ -203,14 +184,14 @@ class WholeFigure(DocumentFigure):
             self._remember([told, *self._resamples(len(values))])
         return self._known[_key(told)]
 
-    def _resamples(self, size: int) -> list[Numbers]:
+    def _resamples(self, size: int) -> list[Group]:
         """Return the resamples of all documents, once, when the first of them is asked for."""
         if size != len(self._waiting):
             return []
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, ()
         return [told for told in map(_told, bootstrap_samples(waiting)) if told]
 
-    def _remember(self, groups: Sequence[Numbers]) -> None:
+    def _remember(self, groups: Sequence[Group]) -> None:
         new = {key: group for group in groups if (key := _key(group)) not in self._known}
         for key, found in zip(new, self._compute(list(new.values())), strict=True):
             value = _float(found)
@@ -221,40 +202,27 @@ class WholeFigure(DocumentFigure):
             raise found
         number = _float(found)
         if number is None:
-            raise DataError(f"the aggregation of {self.name} gives {found!r:.80}, which is no number")
+            raise DataError(f"the aggregation of {self.measure} gives {found!r:.80}, which is no number")
         return number
 
 
-def _told(values: Sequence[Value]) -> Numbers:
-    """Return the numbers of the values that are there."""
-    return array("q", [int(value[0]) for value in values if isinstance(value, tuple) and value[0] >= 0])
+def _told(values: Group) -> Group:
+    """Return the values that are there."""
+    return [value for value in values if not isinstance(value.content, Absent)]
 
 
-def _key(numbers: Numbers) -> bytes:
-    return sha256(numbers.tobytes()).digest()
+def _key(values: Group) -> bytes:
+    return sha256(b"".join(value.place for value in values)).digest()
 
 
-class UnlistedFigures(Metric):
+class UnlistedFigures:
     """The figures of the names that a function gives and ``metric_list`` does not have: they are known at the end."""
 
     def __init__(self, made: Callable[[str], DocumentFigure]) -> None:
         """``made``: makes the figure of a name."""
         self._made = made
         self.figures: dict[str, DocumentFigure] = {}
-
-    def __repr__(self) -> str:
-        """Show the names."""
-        return f"{type(self).__name__}({list(self.figures)})"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that were given."""
-        return tuple(self.figures)
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """The rules of its figures."""
-        return {name: rule for figure in self.figures.values() for name, rule in figure.aggregates.items()}
+        self.measures: Sequence[Measure] = ()
 
     def fit(self, values: Sequence[Mapping[str, Any]]) -> None:
         """See the values of all documents, by name."""
@@ -264,20 +232,14 @@ class UnlistedFigures(Metric):
         for name in names:
             self.figures[name] = self._made(name)
             self.figures[name].fit([each.get(name, NO_VALUE) for each in values])
+        self.measures = [replace(figure.measure, rule="") for figure in self.figures.values()]
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Return the values of a document; ``answer``: a mapping of what was measured."""
-        found: dict[str, Value | Absent] = {}
+        found: dict[str, Any] = {}
         for name, figure in self.figures.items():
             found |= figure.score(sample, answer.get(name, NO_VALUE))
         return found
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        """Return the figure of a name."""
-        return self.figures[name].reduce(name, values)
-
-
-NO_VALUE = Absent("the task gives no value for it")
 
 
 def _float(value: Any) -> float | None:
@@ -301,3 +263,115 @@ def _finite(number: float, name: str) -> float:
     if not math.isfinite(number):
         raise AskFailed(Failed("no_number", f"{name} is {number}"))
     return number
+
+
+# ---- by the aggregation of the task file ----
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSpec:
+    """What a figure is made from."""
+
+    name: str
+    """What the results call it."""
+    metric: str
+    aggregation: str | FunctionRef
+    higher_is_better: bool = True
+    by_function: bool = False
+    """Whether a function of the task gives the values, on a scale of its own."""
+
+
+def figure_of(config: TaskConfig, functions: Functions, spec: FigureSpec) -> DocumentFigure:
+    """Return the figure of a metric."""
+    measure, where = Measure(spec.name, higher_is_better=spec.higher_is_better), config.where("metric_list")
+    is_share = spec.metric in SHARES
+    match spec.aggregation:
+        case FunctionRef() as function:
+            return WholeFigure(measure, lambda groups: functions.summed(function, groups), ahead=True, share=is_share)
+        case "mean" | "nanmean" as rule:
+            share = None if is_share and spec.by_function else is_share
+            binary = spec.metric in RIGHT_OR_WRONG
+            return MeanFigure(replace(measure, binary=binary), share=share, skip_nan=rule == "nanmean")
+        case "brier_score":
+            return BrierFigure(measure)
+        case "bypass":
+            return DocumentFigure(measure)
+        case rule if rule in _SUMS:
+            aggregate, bounds, parts, scale = _SUMS[rule]()
+            return SumsFigure(replace(measure, aggregate=_finite_only(aggregate), bounds=bounds), parts, scale)
+        case rule:
+            if rule not in AGGREGATIONS:
+                aggregated(rule, spec.metric, [], where)  # it says which there are
+            ends, scale = ((-100.0, 100.0), 100.0) if rule == "matthews_corrcoef" else (None, 1.0)
+            return WholeFigure(replace(measure, bounds=ends), _by_name(rule, spec.metric, where), scale=scale)
+
+
+def _by_name(aggregation: str, metric: str, where: str) -> ComputeMany:
+    return lambda groups: [aggregated(aggregation, metric, [o.content for o in group], where) for group in groups]
+
+
+# ---- sums ----
+
+
+def likelihood_parts(measured: Any) -> tuple[float, ...]:
+    """Return the negative log-likelihood of one document, or of (log-likelihood, units)."""
+    if isinstance(measured, list | tuple):
+        logprob, units = measured
+        return (-float(logprob), float(units))
+    return (-float(measured), 1.0)
+
+
+def label_parts(measured: Any) -> tuple[float, ...]:
+    """Return whether the label 1 was right, was the gold and was predicted, of (gold, predicted)."""
+    gold, predicted = measured
+    if gold not in (0, 1) or predicted not in (0, 1):
+        raise ValueError("binary F1 needs the labels 0 and 1")
+    return (float(gold == predicted == 1), float(gold == 1), float(predicted == 1))
+
+
+def translation_parts(metric: Metric) -> Parts:
+    """Return the function from (reference or references, prediction) to what they add to the sums of a metric."""
+
+    def parts(measured: Any) -> tuple[float, ...]:
+        references, prediction = measured
+        if isinstance(prediction, list | tuple):
+            (prediction,) = prediction
+        listed = [references] if isinstance(references, str) else list(references)
+        found: tuple[float, ...] = metric.rate(prediction, listed)[metric.name]
+        return found
+
+    return parts
+
+
+def _finite_only(aggregate: OfSums) -> OfSums:
+    """Return an aggregate that gives None where the figure is too large to be a number."""
+
+    def figure(sums: Sequence[float]) -> float | None:
+        found = aggregate.figure(sums)
+        return found if found is not None and math.isfinite(found) else None
+
+    return replace(aggregate, figure=figure)
+
+
+Sums: TypeAlias = tuple[OfSums, tuple[float, float] | None, Parts, float]
+"""The aggregate, the ends of the scale, what a document adds to the sums, how many times lm-eval's figure it is."""
+_POSITIVE = (0.0, math.inf)
+
+
+def _translation(metric: Metric) -> Sums:
+    measure = metric.measures[-1]
+    assert isinstance(measure.aggregate, OfSums)  # noqa: S101 - those of translations are
+    return measure.aggregate, measure.bounds, translation_parts(metric), 1.0
+
+
+_SUMS: Mapping[str, Callable[[], Sums]] = {
+    "perplexity": lambda: (PERPLEXITY, _POSITIVE, likelihood_parts, 1.0),
+    "weighted_perplexity": lambda: (PERPLEXITY, _POSITIVE, likelihood_parts, 1.0),
+    "bits_per_byte": lambda: (BITS, _POSITIVE, likelihood_parts, 1.0),
+    "f1": lambda: (LABEL_F1, PERCENT, label_parts, 100.0),
+    "bleu": lambda: _translation(Bleu("13a")),
+    "chrf": lambda: _translation(Chrf()),
+    "chrf++": lambda: _translation(Chrf(word_order=2)),
+    "ter": lambda: _translation(Ter()),
+}
+"""The aggregations that are computed from sums."""

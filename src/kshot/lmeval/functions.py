@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
+from kshot.core.metric import Observation
 from kshot.core.records import Row
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.sandbox.guest import CALL_SECONDS, Guest, GuestFault
@@ -51,7 +52,8 @@ class Functions:
             tuples=True,
         )
         self._names: dict[FunctionRef, str] = {}
-        self._held: set[int] = set()
+        self._numbers: dict[Observation, int] = {}
+        self._held: set[Observation] = set()
 
     def close(self) -> None:
         """End the worker; the next call starts another."""
@@ -125,28 +127,28 @@ class Functions:
             raise DataError(what, where=function.where)
         return found
 
-    def summed(
-        self, function: FunctionRef, value_of: Callable[[int], Any], groups: Sequence[Sequence[int]]
-    ) -> list[Any]:
+    def summed(self, function: FunctionRef, groups: Sequence[Sequence[Observation]]) -> list[Any]:
         """Return what an aggregation makes of each group of values, or its fault.
 
-        Groups name values by numbers; ``value_of`` gives the value of a number, which goes to the worker once.
+        A value goes to the worker once, with a number by which groups name it.
         """
         found: list[Any] = []
         for start in range(0, len(groups), _GROUPS_A_REQUEST):
             part = groups[start : start + _GROUPS_A_REQUEST]
-            told = self._summed(function, value_of, part) or self._summed(function, value_of, part)
+            told = self._summed(function, part) or self._summed(function, part)
             if not isinstance(told, list) or len(told) != len(part):
                 raise DataError(f"{function} gave no list of results", where=function.where)
             found += [self._result(function, 0, each, keep=True) for each in told]
         return found
 
-    def _summed(self, function: FunctionRef, value_of: Callable[[int], Any], groups: Sequence[Sequence[int]]) -> Any:
+    def _summed(self, function: FunctionRef, groups: Sequence[Sequence[Observation]]) -> Any:
         """Ask once; where nothing comes back, the worker does not know all values, and must be told again."""
-        wanted = set(chain.from_iterable(groups))
-        new = [[number, value_of(number)] for number in wanted - self._held]
-        told = self._ask("sum_up", function, values=new, groups=[",".join(map(str, group)) for group in groups])
-        self._held = self._held | wanted if told else set()
+        wanted = dict.fromkeys(chain.from_iterable(groups))
+        numbers = {each: self._numbers.setdefault(each, len(self._numbers)) for each in wanted}
+        new = [[number, each.content] for each, number in numbers.items() if each not in self._held]
+        named = [",".join(str(numbers[each]) for each in group) for group in groups]
+        told = self._ask("sum_up", function, values=new, groups=named)
+        self._held = self._held.union(wanted) if told else set()
         return told
 
     def find(self, function: FunctionRef) -> None:

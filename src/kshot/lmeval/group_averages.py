@@ -6,26 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Measure
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
-from kshot.lmeval.tree import Aggregate, Group, leaves
+from kshot.lmeval.tree import Group, GroupAggregate, leaves
 from kshot.statistics.averages import AveragedPart, average_row, part_of
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupPart:
-    """One figure of one task: its name and metric, and the part of the average that it is."""
+    """One figure of one task: its measure, and the part of the average that it is."""
 
-    name: str
-    scorer: Scorer
+    measure: Measure
     result: TaskResult
     part: AveragedPart
 
     @property
     def labels(self) -> Mapping[str, Any]:
         """What the figure is in lm-eval."""
-        return self.result.task.metric_labels.get(self.name, {})
+        return self.result.task.metric_labels.get(self.measure.name, {})
 
     @property
     def scale(self) -> float:
@@ -44,7 +43,7 @@ def group_rows(groups: Iterable[Group], results: Sequence[TaskResult]) -> Iterat
                 yield from _rows(group, aggregate, own)
 
 
-def _rows(group: Group, aggregate: Aggregate, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
+def _rows(group: Group, aggregate: GroupAggregate, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
     found = {filter_name: list(_parts(results, aggregate.metric, filter_name)) for filter_name in _filters(results)}
     wanted = sorted(found) if aggregate.filters is None else aggregate.filters
     told = {filter_name: parts for filter_name in wanted if (parts := found.get(filter_name))}
@@ -61,16 +60,16 @@ def _filters(results: Sequence[TaskResult]) -> dict[str, None]:
 
 def _parts(results: Sequence[TaskResult], metric: str, filter_name: str) -> Iterator[_GroupPart]:
     for result in results:
-        scorers = dict(result.named())
+        measures = {measure.name: measure for measure in result.measures()}
         for name, label in result.task.metric_labels.items():
-            if (label.get("lmeval_metric"), label.get("filter")) != (metric, filter_name) or name not in scorers:
+            if (label.get("lmeval_metric"), label.get("filter")) != (metric, filter_name) or name not in measures:
                 continue
-            part = part_of(result, name, scorers[name])
+            part = part_of(result, measures[name])
             if part.value is not None or part.is_lost:
-                yield _GroupPart(name, scorers[name], result, part)
+                yield _GroupPart(measures[name], result, part)
 
 
-def _row(group: Group, aggregate: Aggregate, parts: Sequence[_GroupPart], metric: str) -> ResultRow | None:
+def _row(group: Group, aggregate: GroupAggregate, parts: Sequence[_GroupPart], metric: str) -> ResultRow | None:
     held = [each for each in parts if not each.part.is_lost] or parts
     first = held[0]
     alike = all(each.scale == first.scale for each in held)  # else on the scale of lm-eval, which they share
@@ -81,18 +80,18 @@ def _row(group: Group, aggregate: Aggregate, parts: Sequence[_GroupPart], metric
         "metric": metric,
         **first.labels,
         "scale": first.scale if alike else 1.0,
-        "higher_is_better": first.scorer.higher_is_better,
+        "higher_is_better": first.measure.higher_is_better,
     }
     averaged = []
     for each in parts:
         value = each.part.value if alike or each.part.value is None else each.part.value / each.scale
         weight = float(len(each.result.positions)) if aggregate.weighted else 1.0
         averaged.append(replace(each.part, value=value, weight=weight))
-    return average_row(labels, averaged, scorer=first.scorer if alike else None, named=True)
+    return average_row(labels, averaged, measure=first.measure if alike else None, named=True)
 
 
-def _kind(aggregate: Aggregate, parts: Sequence[_GroupPart], metric: str) -> str:
+def _kind(aggregate: GroupAggregate, parts: Sequence[_GroupPart], metric: str) -> str:
     """Return which average it is, so that runs can be compared by it; of figures with other names, a group's own."""
-    if any(part.name != metric for part in parts):
+    if any(part.measure.name != metric for part in parts):
         return "group"
     return "weighted" if aggregate.weighted else "macro"

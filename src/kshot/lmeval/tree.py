@@ -24,7 +24,7 @@ _AGGREGATE_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class GroupAggregate:
     """A figure over the tasks of a group: the mean of a metric, weighted by the number of documents or not."""
 
     metric: str
@@ -59,7 +59,7 @@ class Group:
     name: str
     alias: str | None = None
     children: tuple[Node, ...] = ()
-    aggregates: tuple[Aggregate, ...] = ()
+    aggregates: tuple[GroupAggregate, ...] = ()
 
 
 Node: TypeAlias = "Leaf | Group"
@@ -286,10 +286,10 @@ def _children(node: Node) -> tuple[Node, ...]:
     return node.children if isinstance(node, Group) else ()
 
 
-def _aggregates(body: Body, path: Path) -> tuple[Aggregate, ...]:
+def _aggregates(body: Body, path: Path) -> tuple[GroupAggregate, ...]:
     """Read ``aggregate_metric_list``: a list, or one entry. A function may stand there: lm-eval takes the mean, too."""
     given, where = body.get("aggregate_metric_list"), body.places.get("aggregate_metric_list", str(path))
-    found: list[Aggregate] = []
+    found: list[GroupAggregate] = []
     for each in given if isinstance(given, list) else [] if given is None else [given]:
         if not isinstance(each, dict) or "metric" not in each or any(key not in _AGGREGATE_KEYS for key in each):
             hint = f"It has the keys {', '.join(_AGGREGATE_KEYS)}."
@@ -298,5 +298,5 @@ def _aggregates(body: Body, path: Path) -> tuple[Aggregate, ...]:
         if how != "mean" and not isinstance(how, FunctionRef):
             raise DataError(f"a group's aggregation is 'mean' or a !function, not {how!r}", where=where)
         names = None if filters is None else tuple(map(str, [filters] if isinstance(filters, str) else filters))
-        found.append(Aggregate(str(each["metric"]), names, bool(each.get("weight_by_size", True))))
+        found.append(GroupAggregate(str(each["metric"]), names, bool(each.get("weight_by_size", True))))
     return tuple(found)

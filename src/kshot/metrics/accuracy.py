@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from kshot.metrics.metric import Metric
+from kshot.core.metric import Measure
+from kshot.metrics.metric import Metric, measures_of
 
 
 class Accuracy(Metric):
@@ -23,9 +25,7 @@ class Accuracy(Metric):
     @classmethod
     def by(cls, rules: Sequence[str], headline: str) -> tuple[Accuracy, ...]:
         """Return the accuracies by several rules of one method: the headline as ``Accuracy``, then each by its name."""
-        first = cls()
-        first.rule = headline
-        return (first, *(_ByRule(rule) for rule in rules))
+        return (_ByRule("Accuracy", headline), *(_ByRule(rule, rule) for rule in rules))
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 100 for a right prediction, 0 for any other."""
@@ -36,15 +36,16 @@ class Accuracy(Metric):
 
 
 class _ByRule(Accuracy):
-    """The accuracy of the options that one rule chose, beside the headline."""
+    """The accuracy of the options that one rule chose; systems are compared by the headline alone."""
 
-    def __init__(self, rule: str) -> None:
-        self.name = self.rule = rule
+    def __init__(self, name: str, rule: str) -> None:
+        super().__init__()
+        self.name, self._rule = name, rule
 
     @property
-    def details(self) -> tuple[str, ...]:
-        """Systems are compared by the headline alone."""
-        return (self.name,)
+    def measures(self) -> Sequence[Measure]:
+        """The share of right options."""
+        return [replace(measure, rule=self._rule, detail=self.name == self._rule) for measure in measures_of(self)]
 
 
 def _stripped(value: Any) -> Any:

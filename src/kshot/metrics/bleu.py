@@ -7,12 +7,10 @@ from functools import cache
 from typing import Any, Literal
 
 from kshot.core.errors import UsageError
-from kshot.core.records import Value
-from kshot.metrics.aggregates import bleu
-from kshot.metrics.metric import Metric
-from kshot.metrics.normalise import checked_choice
-from kshot.metrics.references import reference_texts
-from kshot.statistics.resampling import mean
+from kshot.core.metric import Measure
+from kshot.metrics.aggregates import BLEU
+from kshot.metrics.metric import PERCENT, Metric
+from kshot.metrics.references import checked_choice, reference_texts
 
 _PLAIN_TOKENIZERS = ("intl", "13a", "zh", "char", "none")
 _NEEDED_PACKAGES = {
@@ -43,8 +41,6 @@ class Bleu(Metric):
     order 1-4). These add up, and the score is computed from their sums. The reference is a text or a list of texts.
     """
 
-    bounds = (0.0, 100.0)
-
     def __init__(
         self,
         tokenize: Literal[
@@ -72,25 +68,16 @@ class Bleu(Metric):
             ) from exc
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Sentence_BLEU and Corpus_BLEU."""
-        return (self._sentence, self.name)
+    def measures(self) -> Sequence[Measure]:
+        """The mean over sentences, and the score of the summed statistics."""
+        return (Measure(self._sentence, bounds=PERCENT), Measure(self.name, BLEU, PERCENT))
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """Corpus_BLEU is computed from sums."""
-        return {self.name: "bleu"}
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Score one sentence, and return the statistics that it adds to the corpus."""
         scorer = _sacrebleu(self.tokenize, self.lowercase)
         scored = scorer.sentence_score(str(prediction), reference_texts(reference, "BLEU"))
         sums = (scored.sys_len, scored.ref_len, *scored.counts, *scored.totals)
         return {self._sentence: scored.score, self.name: tuple(float(part) for part in sums)}
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
-        """Return the mean of the sentence scores, or the score of the summed statistics."""
-        return bleu(values) if name == self.name else mean(values)
 
     def __repr__(self) -> str:
         """Show the class and its settings."""

@@ -11,7 +11,7 @@ from kshot.core.corpus import Corpus, Passage, Where
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Evidence, Sample
 from kshot.metrics.evidence import ComponentMatches, ComponentQuotes, EvidenceFinder, checked_tokens, finder_for
-from kshot.metrics.measures import AC_MRR, Measure, checked_measures
+from kshot.metrics.measures import AC_MRR, RankingMeasure, checked_measures
 
 MAX_STEPS = 200_000
 """Steps of the search for one question's best order; real questions take a few dozen."""
@@ -30,7 +30,7 @@ def no_filter(sample: Sample) -> Where:  # noqa: ARG001 - it filters nothing
 def ceiling(
     corpus: Corpus | EvidenceFinder,
     samples: Iterable[Sample],
-    measure: Measure | str,
+    measure: RankingMeasure | str,
     *,
     within: PassageFilter = no_filter,
 ) -> tuple[float, ...]:
@@ -44,7 +44,7 @@ def ceiling(
     return tuple(_best_value(finder, sample, measure, within(sample)) for sample in samples)
 
 
-def _best_value(finder: EvidenceFinder, sample: Sample, measure: Measure, where: Where) -> float:
+def _best_value(finder: EvidenceFinder, sample: Sample, measure: RankingMeasure, where: Where) -> float:
     matches = finder.matches(_quotes(sample))
     costs: dict[int, int] = {}  # the components that a passage contains → the lowest cost of such a passage
     for passage in _searched(finder, where):

@@ -7,9 +7,9 @@ from functools import cache
 from typing import Any
 
 from kshot.core.errors import UsageError
-from kshot.core.records import Value
+from kshot.core.metric import Measure
 from kshot.metrics.aggregates import chrf
-from kshot.metrics.metric import Metric
+from kshot.metrics.metric import PERCENT, Metric
 from kshot.metrics.references import reference_texts
 
 
@@ -28,8 +28,6 @@ class Chrf(Metric):
     common ones); of several references the one with the best score. These add up.
     """
 
-    bounds = (0.0, 100.0)
-
     def __init__(self, word_order: int = 0, char_order: int = 6, beta: int = 2) -> None:
         if word_order < 0 or char_order < 1 or beta < 1:
             raise UsageError(
@@ -41,20 +39,16 @@ class Chrf(Metric):
         self.name = f"chrF{beta}{'+' * word_order}{order}"
 
     @property
-    def aggregates(self) -> Mapping[str, str]:
-        """It is computed from sums."""
-        return {self.name: f"chrf,beta={self.beta}"}
+    def measures(self) -> Sequence[Measure]:
+        """The score of the summed statistics."""
+        return (Measure(self.name, chrf(self.beta), PERCENT),)
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Return the statistics that one text adds to the corpus."""
         references = [[text] for text in reference_texts(reference, self.name)]
         # sacrebleu adds up the same lists for its significance tests
         (counts,) = self._scorer()._extract_corpus_statistics([str(prediction)], references)  # noqa: SLF001 - as above
         return {self.name: tuple(float(count) for count in counts)}
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
-        """Return the score of the summed statistics."""
-        return chrf(values, beta=self.beta)
 
     def _scorer(self) -> Any:
         return _sacrebleu(self.char_order, self.word_order, self.beta)

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from kshot.core.corpus import Corpus
 from kshot.core.errors import DataError, UsageError
 from kshot.core.fixed_text import Fixer
-from kshot.core.records import Evidence, Sample, Value
-from kshot.metrics.measures import AC_MRR, AC_Recall, Measure, checked_measures
+from kshot.core.metric import Measure
+from kshot.core.records import Evidence, Sample
+from kshot.metrics.measures import AC_MRR, AC_Recall, RankingMeasure, checked_measures
 from kshot.metrics.metric import Metric
 
 ComponentQuotes: TypeAlias = tuple[tuple[str, ...], ...]
@@ -100,49 +101,42 @@ class AnswerComponents(Metric):
     The target is ``Evidence``. Several metrics that share one ``EvidenceFinder`` compare no text twice.
     """
 
-    bounds = (0.0, 1.0)
-    name = "AC_MRR@10"
-
     def __init__(
         self,
         corpus: Corpus | EvidenceFinder | None = None,
-        measures: Iterable[Measure | str] = (AC_MRR @ 10, AC_Recall @ 10),
+        measures: Iterable[RankingMeasure | str] = (AC_MRR @ 10, AC_Recall @ 10),
     ) -> None:
         self.finder = finder_for(corpus)
-        self.measures = checked_measures(measures, evidence=True)
-        if self.finder.corpus is None and any(measure.budget is not None for measure in self.measures):
+        self._rated_by = checked_measures(measures, evidence=True)
+        if self.finder.corpus is None and any(measure.budget is not None for measure in self._rated_by):
             raise UsageError("a token budget needs a corpus whose passages have their token counts")
-        self._names = tuple(map(str, self.measures))
+        self._measures = tuple(measure.reported for measure in self._rated_by)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the measures."""
-        return self._names
+    def measures(self) -> Sequence[Measure]:
+        """Those that were asked for."""
+        return self._measures
 
-    @property
-    def token_budgeted(self) -> tuple[str, ...]:
-        """The names of the measures with a token budget."""
-        return tuple(str(measure) for measure in self.measures if measure.budget is not None)
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, float]:
         """Rate the ranking of a sample against its evidence."""
         if not isinstance(sample.target, Evidence):
             raise DataError("the question has no evidence to look for", hint="Give it a target: Evidence(parts).")
         return self.rate(answer, sample.target.parts)
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, float]:
         """Rate a ranking against quotes, grouped by component."""
         if not isinstance(prediction, list | tuple):
             raise DataError(f"an answer must be a list of passages, best first, not {prediction!r:.80}")
         matches = self.finder.matches(_grouped(reference))
-        depths = [self._depth(measure, prediction) for measure in self.measures]
+        depths = [self._depth(measure, prediction) for measure in self._rated_by]
         found, found_by_rank = 0, []
         for passage in prediction[: max(depths)]:
             found |= matches[passage]
             found_by_rank.append(found)
         rank = found_by_rank.index(matches.all_components) + 1 if found == matches.all_components else 0
-        values: dict[str, Value] = {}
-        for name, measure, depth in zip(self._names, self.measures, depths, strict=True):
+        values: dict[str, float] = {}
+        for measure, depth in zip(self._rated_by, depths, strict=True):
+            name = str(measure)
             if measure.name == AC_MRR.name:
                 values[name] = 1.0 / rank if 0 < rank <= depth else 0.0
             else:
@@ -158,7 +152,7 @@ class AnswerComponents(Metric):
             for component in range(len(quotes))
         ]
 
-    def _depth(self, measure: Measure, passages: Sequence[str]) -> int:
+    def _depth(self, measure: RankingMeasure, passages: Sequence[str]) -> int:
         """Return how many of the passages the measure counts."""
         if measure.budget is None:
             return len(passages) if measure.cutoff is None else min(measure.cutoff, len(passages))
@@ -176,7 +170,7 @@ class AnswerComponents(Metric):
 
     def __repr__(self) -> str:
         """Show the measures; ``spec.json`` has the digest of the corpus."""
-        return f"AnswerComponents({', '.join(self._names)})"
+        return f"AnswerComponents({', '.join(map(str, self._rated_by))})"
 
 
 def checked_tokens(tokens: int, text: str, passage: str) -> int:

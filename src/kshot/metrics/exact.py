@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kshot.metrics.metric import Metric
-from kshot.metrics.normalise import checked_choice, normalise
-from kshot.metrics.references import MULTIREF_STRATEGIES, MultiRef, best_over_references, reference_list
+from kshot.metrics.references import MULTIREF_STRATEGIES, MultiRef, best_over_references, checked_choice, reference_list
+from kshot.metrics.words import normalise
 
 
 class Em(Metric):

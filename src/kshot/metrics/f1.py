@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
 from kshot.metrics.metric import Metric
-from kshot.metrics.normalise import checked_choice, normalise
-from kshot.metrics.references import MULTIREF_STRATEGIES, MultiRef, best_over_references, reference_list
+from kshot.metrics.references import MULTIREF_STRATEGIES, MultiRef, best_over_references, checked_choice, reference_list
+from kshot.metrics.words import bag_f1, normalise
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _SPACE_OR_HYPHEN = re.compile(r"[\s-]+")
@@ -72,23 +71,19 @@ class F1(Metric):
             self.multiref_strategy,
         )
 
-    def _bag(self, text: Any) -> Counter[str]:
+    def _bag(self, text: Any) -> Sequence[str]:
         text = str(text) if self.normalize_level == "token" else normalise(text)
         tokens = _TOKENIZERS[self.word_tokenize](text)
         if self.normalize_level != "text":
             tokens = [normalise(token) for token in tokens]
         tokens = [token for token in tokens if token]
-        return Counter(set(tokens) if self.align_bag == "set" else tokens)
+        return list(set(tokens)) if self.align_bag == "set" else tokens
 
-    def _overlap(self, predicted: Counter[str], expected: Counter[str]) -> float:
+    def _overlap(self, predicted: Sequence[str], expected: Sequence[str]) -> float:
         if not predicted or not expected:
-            return 100.0 if predicted == expected else 0.0
+            return 100.0 if not predicted and not expected else 0.0
         if self.force_number_match:
             numbers = {token for token in expected if _NUMBER.fullmatch(token)}
             if numbers and numbers.isdisjoint(predicted):
                 return 0.0
-        common = (predicted & expected).total()
-        if not common:
-            return 0.0
-        precision, recall = common / predicted.total(), common / expected.total()
-        return 2 * precision * recall / (precision + recall) * 100
+        return bag_f1(predicted, expected) * 100

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import UsageError
+from kshot.core.metric import Metric
 from kshot.core.options import flag
-from kshot.core.protocols import Scorer
 from kshot.core.text_files import read_text
 from kshot.metrics.judge import GPTEval
 from kshot.metrics.settings import JUDGE_OPTIONS, ScoringSettings
@@ -26,7 +26,7 @@ def check_judge_options(settings: ScoringSettings) -> None:
         _file("judge_prompt", settings.judge_prompt)
 
 
-def with_judge_options(metrics: Sequence[Scorer], settings: ScoringSettings, *, where: str = "") -> list[Scorer]:
+def with_judge_options(metrics: Sequence[Metric], settings: ScoringSettings, *, where: str = "") -> list[Metric]:
     """Return the metrics, those that ask a judge with what the user set for it."""
     named = [name for name in JUDGE_OPTIONS if getattr(settings, name) is not None]
     if named and not any(isinstance(metric, GPTEval) for metric in metrics):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+
 from kshot.core.errors import UsageError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric as AnyMetric
 from kshot.core.registry import Entry, Registry, first_line
 from kshot.metrics.accuracy import Accuracy
 from kshot.metrics.bleu import Bleu
@@ -12,7 +14,7 @@ from kshot.metrics.exact import Em
 from kshot.metrics.exact_match import ExactMatch
 from kshot.metrics.f1 import F1
 from kshot.metrics.judge import GPTEval
-from kshot.metrics.metric import Metric
+from kshot.metrics.metric import Metric, as_metric
 from kshot.metrics.passatk import PassAtK
 from kshot.metrics.perplexity import Greedy, Perplexity
 from kshot.metrics.rouge import Rouge, RougeLsum
@@ -39,14 +41,15 @@ METRICS = Registry(
         Entry("PassAtK", "kshot.metrics.passatk:PassAtK", first_line(PassAtK)),
         Entry("GPTEval", "kshot.metrics.judge:GPTEval", first_line(GPTEval)),
     ],
-    accepts=lambda found: isinstance(found, type) and issubclass(found, Metric),
+    accepts=lambda found: isinstance(found, FunctionType) or (isinstance(found, type) and issubclass(found, Metric)),
     any_case=True,
+    arguments=2,
 )
 
 
-def make_metric(spec: str) -> Scorer:
-    """Make the metric that a spec names, such as ``f1`` or ``mine.py:Contains,ignore_case=yes``."""
-    made = METRICS.make(spec)
-    if not isinstance(made, Scorer):
+def make_metric(spec: str) -> AnyMetric:
+    """Make the metric that a spec names, such as ``f1``, ``mine.py:Contains,ignore_case=yes``, ``mine.py:function``."""
+    made = as_metric(METRICS.make(spec))
+    if not isinstance(made, AnyMetric):
         raise UsageError("it is not a metric", where=spec, hint="Subclass kshot.Metric.")
     return made

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kshot.core.errors import UsageError
+from kshot.core.metric import Measure
 
 _CUTOFF = re.compile(r"([0-9]{1,9})(t?)")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Measure:
+class RankingMeasure:
     """How a ranking is rated, and how much of it counts: ``cutoff`` passages, or a ``budget`` of tokens.
 
     ``measure @ 10`` and ``measure @ "2000t"`` (tokens) are copies with that cutoff or budget; without either the whole
@@ -24,7 +25,7 @@ class Measure:
     cutoff: int | None = None
     budget: int | None = None
 
-    def __matmul__(self, cutoff: int | str) -> Measure:
+    def __matmul__(self, cutoff: int | str) -> RankingMeasure:
         """Return a copy of the measure with this cutoff or budget."""
         found = _CUTOFF.fullmatch(str(cutoff)) if isinstance(cutoff, int | str) else None
         if isinstance(cutoff, bool) or found is None or int(found[1]) < 1:
@@ -48,14 +49,19 @@ class Measure:
 
     __str__ = __repr__
 
+    @property
+    def reported(self) -> Measure:
+        """The measure that results have."""
+        return Measure(str(self), bounds=(0.0, 1.0), token_budget=self.budget is not None)
 
-AC_MRR = Measure("AC_MRR", needs_evidence=True)
-AC_Recall = Measure("AC_Recall", needs_evidence=True)
-nDCG = Measure("nDCG")  # noqa: N816 - its usual name
-AP = MAP = Measure("AP")
-P = Measure("P")
-R = Measure("R")
-RR = MRR = Measure("RR")
+
+AC_MRR = RankingMeasure("AC_MRR", needs_evidence=True)
+AC_Recall = RankingMeasure("AC_Recall", needs_evidence=True)
+nDCG = RankingMeasure("nDCG")  # noqa: N816 - its usual name
+AP = MAP = RankingMeasure("AP")
+P = RankingMeasure("P")
+R = RankingMeasure("R")
+RR = MRR = RankingMeasure("RR")
 
 _BUDGETED = frozenset({"AC_Recall"})
 _CUTOFF_NEEDED = frozenset({"P", "R"})
@@ -64,7 +70,7 @@ _KNOWN |= {"MRR": RR}
 _BY_FOLDED_NAME = {name.casefold(): measure for name, measure in _KNOWN.items()}
 
 
-def parse_measure(text: str) -> Measure:
+def parse_measure(text: str) -> RankingMeasure:
     """Return the measure of a name; ``MAP`` and ``MRR`` are other names of ``AP`` and ``RR``, in any case."""
     name, at, cutoff = text.strip().partition("@")
     measure = _BY_FOLDED_NAME.get(name.strip().casefold())
@@ -76,7 +82,7 @@ def parse_measure(text: str) -> Measure:
     return measure @ cutoff.strip() if at else measure
 
 
-def checked_measures(measures: Iterable[Measure | str], *, evidence: bool) -> tuple[Measure, ...]:
+def checked_measures(measures: Iterable[RankingMeasure | str], *, evidence: bool) -> tuple[RankingMeasure, ...]:
     """Return the measures of a metric: at least one, none twice, all for evidence or all for graded ids."""
     given = [parse_measure(each) if isinstance(each, str) else each for each in measures]
     if not given:

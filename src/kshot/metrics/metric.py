@@ -2,83 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Real
+from types import FunctionType
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Absent, AskFailed, Failed, RequestGenerator, Sample, Value, reference
+from kshot.core.metric import MEAN, Aggregate, Measure, Observation
+from kshot.core.records import Absent, AskFailed, Failed, RequestGenerator, Sample, reference
 from kshot.core.visible import without_text
 from kshot.statistics.figures import OWN_AGGREGATE
-from kshot.statistics.resampling import mean
+
+PERCENT = (0.0, 100.0)
+"""The scale of shares."""
 
 
-class Metric:
+class RatedMetric:
     """Subclass it, give it a ``name`` and a ``rate`` method, and put an instance into ``metrics``.
 
-    ``rate(prediction, reference)`` returns a number on the reported scale (0-100 for shares), or a mapping of
-    several names to values. A value may be a tuple of sums that ``reduce`` turns into the figure (corpus measures);
-    ``Absent`` stands for one that the sample does not tell.
-    ``bounds`` are the ends of the scale, which no interval exceeds; None: the scale is unknown. ``binary``:
-    every value is one of the two ends, right or wrong; the interval of a share is then Wilson's.
-    ``higher_is_better`` says which of two systems is ahead. ``details`` are names that break another one down,
-    ``token_budgeted`` those by which passages of different sizes can be compared. A ``grouped`` metric gets all repeats
-    of a sample as one tuple. ``rule`` names the rule whose answer it scores, where a method decides by several.
+    ``rate(prediction, reference)`` returns a number on the reported scale (0-100 for shares); or, for a metric with
+    several ``measures``, a mapping of their names to values. ``Absent`` stands for a value that the sample does not
+    tell. ``bounds``, ``binary`` and ``higher_is_better`` are those of the measure: see ``Measure``.
+
+    A figure is the mean of its values, unless ``reduce(name, values)`` is defined: values may then be anything that has
+    a text of its own, and ``aggregates`` may name a rule of ``metrics.aggregates``, by which runs are then compared.
     """
 
     name: str = ""
-    grouped: bool = False
-    rule: str = ""
     bounds: tuple[float, float] | None = None
     binary: bool = False
     higher_is_better: bool = True
 
     @property
-    def details(self) -> tuple[str, ...]:
-        """Those of its names that break another one down; systems are not compared by them."""
-        return ()
+    def measures(self) -> Sequence[Measure]:
+        """The numbers that it reports: one under its name, from its attributes."""
+        return measures_of(self)
 
-    @property
-    def token_budgeted(self) -> tuple[str, ...]:
-        """Those of its names that spend a token budget."""
-        return ()
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """By name: the rule of ``metrics.aggregates`` by which values become the figure, where that is not the mean.
-
-        ``own``: only the metric itself knows the rule, so finished runs are not compared by it.
-        """
-        return {} if type(self).reduce is Metric.reduce else dict.fromkeys(self.names, OWN_AGGREGATE)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names under which figures are reported."""
-        return (self.name,)
-
-    def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Value | Absent]:
+    def rate(self, prediction: Any, reference: Any, /) -> Any:
         """Rate one prediction against one reference."""
         raise NotImplementedError(f"{type(self).__name__} must define rate(prediction, reference)")
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent] | RequestGenerator:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any] | RequestGenerator:
         """Rate the answer of a sample against its target."""
         if sample.target is None:
             raise DataError("this sample has no reference to score against", hint="Give it a target or references.")
         return self._named(self.rate(answer, reference(sample.target)))
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - a subclass may reduce each name in its own way
-        """Return the figure of one name, by default the mean of its values; None where tuples have no figure."""
-        return mean(values)
+    def reduce(self, name: str, values: Sequence[Any]) -> float | None:  # noqa: ARG002 - a subclass may reduce each name in its own way
+        """Return the figure of one name, by default the mean of its values; None where the values have no figure."""
+        return MEAN(values)
 
     def values(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, list[float | None]]:
         """Return the figure of every single sample, by name; None where it has none."""
         return {
-            name: [self.reduce(name, [value]) for value in rated]
-            for name, rated in self._rated(predictions, references).items()
+            measure.name: [measure.aggregate([value]) for value in rated]
+            for measure, rated in self._rated(predictions, references)
         }
 
     def __call__(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """Score predictions against references outside any run: ``Em()(["Paris"], [["Paris"]])``."""
-        figures = {name: self.reduce(name, rated) for name, rated in self._rated(predictions, references).items()}
+        figures = {measure.name: measure.aggregate(rated) for measure, rated in self._rated(predictions, references)}
         return {name: figure for name, figure in figures.items() if figure is not None}
 
     def __repr__(self) -> str:
@@ -86,15 +71,90 @@ class Metric:
         settings = ", ".join(f"{key}={value!r}" for key, value in vars(self).items())
         return f"{type(self).__name__}({settings})"
 
-    def _rated(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, list[Value]]:
+    def _rated(self, predictions: Sequence[Any], references: Sequence[Any]) -> list[tuple[Measure, list[Any]]]:
+        """Return the measures that every sample tells, with their values."""
         rows = [self._named(self.rate(p, r)) for p, r in zip(predictions, references, strict=True)]
-        columns = {name: [row[name] for row in rows] for name in self.names}
-        told = {name: [value for value in values if not isinstance(value, Absent)] for name, values in columns.items()}
-        return {name: values for name, values in told.items() if len(values) == len(rows)}
+        columns = [(measure, [row[measure.name] for row in rows]) for measure in self.measures]
+        return [(measure, values) for measure, values in columns if not any(isinstance(v, Absent) for v in values)]
 
-    def _named(self, rated: float | Mapping[str, Value | Absent]) -> Mapping[str, Value | Absent]:
+    def _named(self, rated: Any) -> Mapping[str, Any]:
         if isinstance(rated, Mapping):
             return rated
         if lost := without_text(rated):
             raise AskFailed(Failed("score", f"{self.name} gave {lost}, which is not a number"))
-        return {self.name: float(rated)}
+        return {self.name: rated if _reduces(self) and not isinstance(rated, Real) else float(rated)}
+
+
+def _reduces(metric: RatedMetric) -> bool:
+    return type(metric).reduce is not RatedMetric.reduce
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduced:
+    """What ``reduce`` of a metric makes of the values of one name."""
+
+    metric: RatedMetric
+    name: str
+    key: str
+
+    def __call__(self, values: Sequence[Any], /) -> float | None:
+        """Return the figure."""
+        observed = any(isinstance(value, Observation) for value in values[:1])
+        return self.metric.reduce(self.name, [value.content for value in values] if observed else values)
+
+
+def measures_of(metric: RatedMetric) -> tuple[Measure, ...]:
+    """Return the measures that a metric's attributes describe.
+
+    Older metrics say by further attributes what ``Measure`` has: ``names``, and those of them that are ``details`` or
+    ``token_budgeted``; ``rule`` and ``grouped``.
+    """
+    told = partial(getattr, metric)
+    return tuple(
+        Measure(
+            name,
+            _aggregate(metric, name),
+            metric.bounds,
+            binary=metric.binary,
+            higher_is_better=metric.higher_is_better,
+            detail=name in told("details", ()),
+            token_budget=name in told("token_budgeted", ()),
+            rule=told("rule", ""),
+            grouped=bool(told("grouped", None)),
+        )
+        for name in told("names", (metric.name,))
+    )
+
+
+def _aggregate(metric: RatedMetric, name: str) -> Aggregate:
+    """Return the mean, or ``reduce`` with the key that ``aggregates`` gives it: by default none."""
+    if not _reduces(metric):
+        return MEAN
+    keys: Mapping[str, str] | None = getattr(metric, "aggregates", None)
+    key = "" if keys is None else keys.get(name, MEAN.key)
+    return _Reduced(metric, name, "" if key == OWN_AGGREGATE else key)
+
+
+class FunctionMetric(RatedMetric):
+    """A function of a prediction and its reference that gives a number, as a metric under the function's name."""
+
+    def __init__(self, function: Callable[[Any, Any], float]) -> None:
+        self.function = function
+        self.name = getattr(function, "func", function).__name__
+
+    def __repr__(self) -> str:
+        """Show the name: a function has no text of its own."""
+        return f"{type(self).__name__}({self.name})"
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:
+        """Call the function."""
+        return self.function(prediction, reference)
+
+
+def as_metric(given: Any) -> Any:
+    """Return a plain function as a metric; anything else stays as it is."""
+    return FunctionMetric(given) if isinstance(given, FunctionType | partial) else given
+
+
+Metric = RatedMetric
+"""Its public name, ``kshot.Metric``."""

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.protocols import Scorer
-from kshot.core.records import Absent, AskFailed, Failed, RequestGenerator, Sample, Target, Value, reference
+from kshot.core.metric import Measure, measure_names
+from kshot.core.metric import Metric as AnyMetric
+from kshot.core.records import AskFailed, Failed, RequestGenerator, Sample, Target, reference
 from kshot.core.task import Task
-from kshot.metrics.metric import Metric
+from kshot.metrics.metric import PERCENT, Metric
 from kshot.sandbox import program as sandbox
 from kshot.sandbox._tests_code import BrokenTests, TestsCode
 
@@ -25,9 +26,6 @@ class PassAtK(Metric):
     A sample without tests fails: a plain answer is code that every program passes.
     """
 
-    bounds = (0.0, 100.0)
-    grouped = True
-
     def __init__(
         self, k: int | Sequence[int] | None = None, timeout: float = 10.0, memory_mb: int = sandbox.MEMORY_MB
     ) -> None:
@@ -37,21 +35,21 @@ class PassAtK(Metric):
         self.timeout, self.memory_mb = timeout, memory_mb
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def measures(self) -> Sequence[Measure]:
         """``pass@k`` for every k."""
-        return tuple(f"pass@{k}" for k in self.k)
+        return [Measure(f"pass@{k}", bounds=PERCENT, grouped=True) for k in self.k]
 
     def with_k(self, k: int | Sequence[int]) -> PassAtK:
         """Return a copy of this metric with another k."""
         return type(self)(k, self.timeout, self.memory_mb)
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent] | RequestGenerator:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any] | RequestGenerator:
         """Rate the programs of a sample; one without a target is a failed sample."""
         if sample.target is None:
             raise _no_tests("the sample has no target")
         return super().score(sample, answer)
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Run all repeats of one sample against its tests."""
         programs = [prediction] if isinstance(prediction, str) else list(prediction)
         n, max_k = len(programs), max(self.k)
@@ -87,12 +85,12 @@ class PassAtK(Metric):
         return 1.0 - missed
 
 
-def programs_needed(metrics: Iterable[Scorer]) -> int:
+def programs_needed(metrics: Iterable[AnyMetric]) -> int:
     """Return how many replies to a sample the metrics need at least."""
     return max((max(metric.k) for metric in metrics if isinstance(metric, PassAtK)), default=1)
 
 
-def check_programs(metrics: Iterable[Scorer]) -> None:
+def check_programs(metrics: Iterable[AnyMetric]) -> None:
     """Refuse metrics that run programs where a run cannot confine them."""
     if any(isinstance(metric, PassAtK) or getattr(metric, "runs_programs", False) for metric in metrics):
         sandbox.check()
@@ -110,9 +108,9 @@ def check_tests(task: Task[Any]) -> None:
         check_targets(task.metrics, (sample.target for sample in task.samples), f"dataset {task.name}")
 
 
-def check_targets(metrics: Iterable[Scorer], targets: Iterable[Target | None], where: str) -> None:
+def check_targets(metrics: Iterable[AnyMetric], targets: Iterable[Target | None], where: str) -> None:
     """Refuse pass@k if its tests are the targets and none of these is one: it would run plain answers as programs."""
-    names = [name for metric in metrics if _runs_targets(metric) for name in metric.names]
+    names = measure_names(filter(_runs_targets, metrics))
     if not names:
         return
     first = None
@@ -128,7 +126,7 @@ def check_targets(metrics: Iterable[Scorer], targets: Iterable[Target | None], w
     )
 
 
-def _runs_targets(metric: Scorer) -> bool:
+def _runs_targets(metric: AnyMetric) -> bool:
     if not isinstance(metric, PassAtK):
         return False
     kind = type(metric)

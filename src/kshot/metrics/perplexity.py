@@ -8,8 +8,9 @@ from typing import Any
 
 from kshot.core.answers import TextLikelihood
 from kshot.core.errors import DataError
-from kshot.core.records import Absent, Sample, Value
-from kshot.metrics.aggregates import bits, perplexity
+from kshot.core.metric import Measure
+from kshot.core.records import Absent, Sample
+from kshot.metrics.aggregates import BITS, PERPLEXITY
 from kshot.metrics.metric import Metric
 
 _MAX_NATS = 700.0
@@ -26,38 +27,34 @@ class Perplexity(Metric):
     The prediction is a ``TextLikelihood``, or a pair: NLL in nats and number of tokens, without words and bytes.
     """
 
-    bounds = (0.0, math.inf)
     name = "PPL"
-    higher_is_better = False
-    documents = False
 
     def __init__(self, *, documents: bool = False) -> None:
         self.documents = documents
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The figure per token first."""
+    def measures(self) -> Sequence[Measure]:
+        """The figure per token first. Models are compared by it and, for tokenizers that differ, in bits per byte."""
         per_sample = () if self.documents else ("perplexity",)
-        return (self.name, "word_perplexity", "byte_perplexity", "bits_per_byte", *per_sample)
+        return [
+            Measure(
+                name,
+                BITS if name == "bits_per_byte" else PERPLEXITY,
+                (0.0, math.inf),
+                higher_is_better=False,
+                detail=name not in {self.name, "bits_per_byte"},
+            )
+            for name in (self.name, "word_perplexity", "byte_perplexity", "bits_per_byte", *per_sample)
+        ]
 
-    @property
-    def details(self) -> tuple[str, ...]:
-        """Models are compared per token and, for tokenizers that differ, in bits per byte; the others add nothing."""
-        return tuple(name for name in self.names if name not in {self.name, "bits_per_byte"})
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """All are computed from two sums."""
-        return {name: "bits" if name == "bits_per_byte" else "perplexity" for name in self.names}
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - the text is its own reference
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own reference
         """Rate the likelihood of a sample."""
         return self.rate(answer, None)
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - see ``score``
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:  # noqa: ARG002 - see ``score``
         """Return what one text adds to the two sums of each figure."""
         nll, tokens = _pair(prediction)
-        found: dict[str, Value | Absent] = {self.name: (nll, tokens)}
+        found: dict[str, Any] = {self.name: (nll, tokens)}
         if isinstance(prediction, TextLikelihood):
             words, size = float(prediction.words), float(prediction.bytes)
             found |= {"word_perplexity": _finite(nll, words), "byte_perplexity": _finite(nll, size)}
@@ -66,10 +63,6 @@ class Perplexity(Metric):
             unknown = Absent("the words and bytes of the texts are not known")
             found |= dict.fromkeys(("word_perplexity", "byte_perplexity", "bits_per_byte"), unknown)
         return found if self.documents else found | {"perplexity": _finite(nll, 1.0)}
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
-        """Return exp of the mean negative log-likelihood over all units; in bits, the mean itself."""
-        return bits(values) if name == "bits_per_byte" else perplexity(values)
 
 
 class Greedy(Metric):
@@ -82,11 +75,11 @@ class Greedy(Metric):
     binary = True
     name = "acc"
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - the text is its own reference
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own reference
         """Rate the likelihood of a sample."""
         return self._named(self.rate(answer, None))
 
-    def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Value | Absent]:  # noqa: ARG002 - see ``score``
+    def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Any]:  # noqa: ARG002 - see ``score``
         """Return 100 for a greedy text, 0 for any other."""
         _pair(prediction)
         if not isinstance(prediction, TextLikelihood) or prediction.greedy is None:
@@ -105,7 +98,7 @@ def _pair(prediction: Any) -> tuple[float, float]:
         ) from None
 
 
-def _finite(nll: float, units: float) -> Value | Absent:
+def _finite(nll: float, units: float) -> tuple[float, float] | Absent:
     """Return the two sums of a figure, unless the figure of this text alone is too large to be a number."""
     if units > 0 and nll / units > _MAX_NATS:
         return Absent("a text is so unlikely, for its number of words, that the figure is too large to be a number")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.extras import require
-from kshot.core.records import Graded, Sample, Value
-from kshot.metrics.measures import RR, Measure, checked_measures, nDCG
+from kshot.core.metric import Measure
+from kshot.core.records import Graded, Sample
+from kshot.metrics.measures import RR, RankingMeasure, checked_measures, nDCG
 from kshot.metrics.metric import Metric
 
 PACKAGES = ("ir-measures", "pytrec-eval-terrier")
@@ -26,27 +27,25 @@ class Relevance(Metric):
     ties. A question with an empty list, or without a relevant id, has the value 0 and counts.
     """
 
-    bounds = (0.0, 1.0)
-    name = "nDCG@10"
-
-    def __init__(self, measures: Iterable[Measure | str] = (nDCG @ 10,)) -> None:
-        self.measures = checked_measures(measures, evidence=False)
+    def __init__(self, measures: Iterable[RankingMeasure | str] = (nDCG @ 10,)) -> None:
+        ranking = checked_measures(measures, evidence=False)
+        self._measures = tuple(measure.reported for measure in ranking)
         # pytrec-eval has no RR@k: the cutoff is applied to RR
-        self._plan = {str(m): (RR if m.name == RR.name else m, m.cutoff) for m in self.measures}
+        self._plan = {str(m): (RR if m.name == RR.name else m, m.cutoff) for m in ranking}
         self._computed = tuple(dict.fromkeys(str(measure) for measure, _ in self._plan.values()))
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the measures."""
-        return tuple(self._plan)
+    def measures(self) -> Sequence[Measure]:
+        """Those that were asked for."""
+        return self._measures
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, float]:
         """Rate the ranking of a sample against its grades."""
         if not isinstance(sample.target, Graded):
             raise DataError("the question has no graded ids", hint="Give it a target: Graded({id: grade}).")
         return self.rate(answer, sample.target.grades)
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, float]:
         """Rate a list of ids, best first, against id → grade."""
         if not isinstance(prediction, list | tuple) or not all(isinstance(each, str) for each in prediction):
             raise DataError(f"an answer must be a list of ids, best first, not {prediction!r:.80}")
@@ -80,7 +79,7 @@ class Relevance(Metric):
 
     def __repr__(self) -> str:
         """Show the measures."""
-        return f"Relevance({', '.join(self.names)})"
+        return f"Relevance({', '.join(self._plan)})"
 
 
 @lru_cache(maxsize=4096)

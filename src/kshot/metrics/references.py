@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, UsageError
 
 MultiRef: TypeAlias = Literal["max", "leave_one_out"]
 MULTIREF_STRATEGIES = ("max", "leave_one_out")
@@ -45,3 +45,10 @@ def best_over_references(rate: Callable[[Any], float], references: Sequence[Any]
         return max(scores)
     best = [max(scores[:i] + scores[i + 1 :]) for i in range(len(scores))]
     return sum(best) / len(best)
+
+
+def checked_choice(option: str, value: str, allowed: Sequence[str]) -> str:
+    """Return the value of an option, which must be one of those allowed."""
+    if value not in allowed:
+        raise UsageError(f"{option}={value!r} is not known", hint=f"Use one of: {', '.join(allowed)}.")
+    return value

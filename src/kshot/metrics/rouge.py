@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
 from kshot.core.errors import UsageError
-from kshot.core.records import Value
-from kshot.metrics.metric import Metric
-from kshot.metrics.normalise import checked_choice
-from kshot.metrics.references import reference_texts
+from kshot.core.metric import Measure
+from kshot.metrics.metric import PERCENT, Metric
+from kshot.metrics.references import checked_choice, reference_texts
 
 _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 _LSUM = "rougeLsum"
@@ -30,24 +29,22 @@ class Rouge(Metric):
     rouge_score's own default; the names then say so: ``ROUGE-L:unstemmed``.
     """
 
-    bounds = (0.0, 100.0)
-
     def __init__(self, *, stemmer: bool = True) -> None:
         self.stemmer = stemmer
         self.name = _named("ROUGE-L", stemmer=stemmer)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def measures(self) -> Sequence[Measure]:
         """ROUGE-1, ROUGE-2 and ROUGE-L."""
-        return tuple(_named(name, stemmer=self.stemmer) for name in _KINDS)
+        return [Measure(_named(name, stemmer=self.stemmer), bounds=PERCENT) for name in _KINDS]
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Compare one prediction with a text, or a list of texts."""
         scorer = _scorer(tuple(_KINDS.values()), self.stemmer, False)  # noqa: FBT003 - see ``_scorer``
         found = [scorer.score(text, str(prediction)) for text in reference_texts(reference, "ROUGE")]
         return {
-            name: max(float(scores[kind].fmeasure) for scores in found) * 100
-            for name, kind in zip(self.names, _KINDS.values(), strict=True)
+            _named(name, stemmer=self.stemmer): max(float(scores[kind].fmeasure) for scores in found) * 100
+            for name, kind in _KINDS.items()
         }
 
 

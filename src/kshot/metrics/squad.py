@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
 from kshot.metrics.metric import Metric
-from kshot.metrics.normalise import ARTICLES, checked_choice, normalise
-from kshot.metrics.references import reference_list
+from kshot.metrics.references import checked_choice, reference_list
+from kshot.metrics.words import ARTICLES, bag_f1, normalise, plain_words
 
 SquadVersion = Literal["1.1", "2.0"]
 
@@ -49,17 +48,13 @@ class SquadF1(Metric):
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare one prediction with its references."""
-        predicted = normalise(prediction, ARTICLES).split()
+        predicted = plain_words(prediction)
         return _best(lambda answer: self._overlap(predicted, answer.split()), reference, self.version, self.name)
 
     def _overlap(self, predicted: list[str], expected: list[str]) -> float:
         if not predicted and not expected:
             return float(self.version == "2.0")
-        common = (Counter(predicted) & Counter(expected)).total()
-        if not common:
-            return 0.0
-        precision, recall = common / len(predicted), common / len(expected)
-        return 2 * precision * recall / (precision + recall)
+        return bag_f1(predicted, expected)
 
 
 def _best(rate: Callable[[str], float], reference: Any, version: str, name: str) -> float:

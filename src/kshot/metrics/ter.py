@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from kshot.core.records import Value
-from kshot.metrics.aggregates import ter
+from kshot.core.metric import Measure
+from kshot.metrics.aggregates import TER as EDITS_PER_WORD
 from kshot.metrics.metric import Metric
 from kshot.metrics.references import reference_texts
 
@@ -29,9 +29,7 @@ class Ter(Metric):
     mean of their lengths. These add up. There is no upper bound.
     """
 
-    bounds = (0.0, math.inf)
     name = "TER"
-    higher_is_better = False
 
     def __init__(
         self,
@@ -45,16 +43,12 @@ class Ter(Metric):
         self.asian_support, self.case_sensitive = asian_support, case_sensitive
 
     @property
-    def aggregates(self) -> Mapping[str, str]:
-        """It is computed from sums."""
-        return {self.name: "ter"}
+    def measures(self) -> Sequence[Measure]:
+        """The edits per 100 words."""
+        return (Measure(self.name, EDITS_PER_WORD, (0.0, math.inf), higher_is_better=False),)
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Return what one text adds to the two sums."""
         scorer = _sacrebleu(self.normalized, self.no_punct, self.asian_support, self.case_sensitive)
         scored = scorer.sentence_score(str(prediction), reference_texts(reference, self.name))
         return {self.name: (float(scored.num_edits), float(scored.ref_length))}
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
-        """Return the edits per 100 words; without words in the references 100, or 0 if there is no edit either."""
-        return ter(values)

@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from operator import attrgetter
+from typing import Any
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
+from kshot.core.metric import Metric
 from kshot.core.options import flag, settings_names
-from kshot.core.protocols import Model, Scorer, Source, TextChunker
-from kshot.core.records import Absent, Answers, Evidence, Request, RequestGenerator, Sample, Search, Value
+from kshot.core.protocols import Model, Source, TextChunker
+from kshot.core.records import Answers, Evidence, RequestGenerator, Sample, Search
 from kshot.core.settings import GenerationSettings
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TriedTasks
@@ -21,11 +23,11 @@ from kshot.methods.search import search
 from kshot.metrics import F1, Em, GPTEval, qrels
 from kshot.metrics.ceiling import unreachable_evidence
 from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
-from kshot.metrics.judge import PLACEHOLDER
 from kshot.metrics.judge_options import judged_as_set
-from kshot.metrics.measures import Measure, parse_measure
+from kshot.metrics.measures import RankingMeasure, parse_measure
 from kshot.metrics.qrels import Relevance
 from kshot.metrics.settings import refuse_scoring_options
+from kshot.metrics.wrapped import over
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.card import passage_filter
 from kshot.passages.chunkers import chunker_packages, make_chunker
@@ -252,7 +254,7 @@ def _unreachable_note(benchmark: Benchmark, samples: Sequence[Sample], finder: E
         )
 
 
-def depth(corpus: Corpus, measures: Sequence[Measure]) -> int:
+def depth(corpus: Corpus, measures: Sequence[RankingMeasure]) -> int:
     """Return how many passages the measures need: their cutoffs, and as many as could ever fit into a token budget."""
     needed = max((measure.cutoff or _MAX_DEPTH for measure in measures if measure.budget is None), default=1)
     lengths = sorted(passage.tokens for passage in corpus)
@@ -276,7 +278,7 @@ def _search_template(within: str | None, k: int) -> Callable[[Sample, Sequence[S
     return template
 
 
-def _measures(benchmark: Benchmark, settings: PassageSettings, read: int) -> tuple[Measure, ...]:
+def _measures(benchmark: Benchmark, settings: PassageSettings, read: int) -> tuple[RankingMeasure, ...]:
     if settings.measures:
         names: Sequence[str] = tuple(dict.fromkeys(settings.measures))
     elif benchmark.graded:
@@ -295,7 +297,7 @@ def _measures(benchmark: Benchmark, settings: PassageSettings, read: int) -> tup
 
 
 def _evidence_ranks(
-    finder: EvidenceFinder, measures: Sequence[Measure]
+    finder: EvidenceFinder, measures: Sequence[RankingMeasure]
 ) -> Callable[[Sample, Grounded | tuple[str, ...]], Mapping[str, Any]]:
     """Return what adds to a row at which ranks each component of the answer was found, as the measures find it."""
     metric = AnswerComponents(finder, measures)
@@ -310,51 +312,16 @@ def _evidence_ranks(
 
 
 def _metrics(
-    benchmark: Benchmark, finder: EvidenceFinder, measures: Sequence[Measure], settings: PassageSettings
-) -> tuple[Scorer, ...]:
-    found: Scorer = Relevance(measures) if benchmark.graded else AnswerComponents(finder, measures)
+    benchmark: Benchmark, finder: EvidenceFinder, measures: Sequence[RankingMeasure], settings: PassageSettings
+) -> tuple[Metric, ...]:
+    found: Metric = Relevance(measures) if benchmark.graded else AnswerComponents(finder, measures)
     if settings.method != "rag":
         return (found,)
-    scored: list[Scorer] = []
+    of_text: list[Metric] = []
     if all("answer" in sample.fields for sample in benchmark.samples):
-        scored += [
-            _PartMetric("text", Em()),
-            _PartMetric("text", F1()),
-            *([_JudgedPart(settings)] if settings.judge else []),
-        ]
-    return (*scored, _PartMetric("passages", found))
-
-
-class _PartMetric:
-    """A metric of one part of a grounded answer: its text, which is compared with the gold answer, or its passages."""
-
-    grouped = False
-    rule = ""
-
-    def __init__(self, part: Literal["text", "passages"], metric: Scorer) -> None:
-        self._part, self._metric = part, metric
-        self.names, self.details, self.token_budgeted = metric.names, metric.details, metric.token_budgeted
-        self.aggregates = metric.aggregates
-        self.bounds, self.binary, self.higher_is_better = metric.bounds, metric.binary, metric.higher_is_better
-
-    def score(self, sample: Sample, answer: Grounded) -> Mapping[str, Value | Absent] | RequestGenerator:
-        if self._part == "passages":
-            return self._metric.score(sample, answer.passages)
-        return self._metric.score(_with_gold_text(sample), answer.text)
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        return self._metric.reduce(name, values)
-
-
-class _JudgedPart(_PartMetric):
-    """The judge's rating of the text of a grounded answer."""
-
-    def __init__(self, settings: PassageSettings) -> None:
-        self._judge = judged_as_set(GPTEval(), settings)
-        super().__init__("text", self._judge)
-
-    def judge_requests(self, sample: Sample, answer: str = PLACEHOLDER) -> Sequence[Request]:
-        return self._judge.judge_requests(_with_gold_text(sample), answer)
+        of_text = [Em(), F1(), *([judged_as_set(GPTEval(), settings)] if settings.judge else [])]
+    texts = (over(metric, attrgetter("text"), _with_gold_text) for metric in of_text)
+    return (*texts, over(found, attrgetter("passages")))
 
 
 def _with_gold_text(sample: Sample) -> Sample:

@@ -6,15 +6,16 @@ import threading
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from kshot.core.budget import Budget, Tries
-from kshot.core.protocols import Scorer
-from kshot.core.records import Outcome, Sample, Value
+from kshot.core.metric import Measure
+from kshot.core.records import Outcome, Sample
 from kshot.core.task import TaskResult
 from kshot.core.watcher import MeterReading
 from kshot.statistics.figures import figure, named_rule
 from kshot.statistics.intervals import PERCENT, interval, wilson, within_scale
-from kshot.statistics.resampling import Interval, is_mean, mean
+from kshot.statistics.resampling import Interval, are_numbers, is_mean, mean
 
 _GROWTH = 1.25
 """What takes all values is computed again when there are so many times as many."""
@@ -120,14 +121,12 @@ class RunningFigure:
     """
 
     def __init__(self, result: TaskResult | None) -> None:
-        """Find the first metric that is more than a detail."""
-        named = result.task.metrics if result is not None else ()
-        self.name = self.rule = ""
-        self._metric: Scorer | None = None
-        for metric in reversed(named):
-            for name in reversed(metric.names):
-                if name not in metric.details:
-                    self.name, self.rule, self._metric = name, named_rule(name, metric).get("rule", ""), metric
+        """Find the first measure that is more than a detail."""
+        metrics = result.task.metrics if result is not None else ()
+        every = (measure for metric in metrics for measure in metric.measures)
+        self._measure = next((measure for measure in every if not measure.detail), None)
+        self.name = "" if self._measure is None else self._measure.name
+        self.rule = "" if self._measure is None else named_rule(self._measure).get("rule", "")
         self._n = self._lows = self._highs = 0
         self._sum = 0.0
         self._checked = 0
@@ -138,41 +137,41 @@ class RunningFigure:
     def read(self, result: TaskResult) -> tuple[int, float | None, Interval | None]:
         """Return how many values there are, their figure and its interval."""
         values = result.values.get(self.name)
-        if self._metric is None or not values:
+        if self._measure is None or not values:
             return 0, None, None
         if isinstance(values, array):
             self._add(values[self._n :])
         n = self._n or len(values)
         if n >= self._checked * _GROWTH:
-            self._check(result, values[:n], self._metric)
+            self._check(result, values[:n], self._measure)
             self._checked = n
         if not self._is_mean:
             return n, self._value, None
-        if not self._is_right_or_wrong(self._metric):
+        if not self._is_right_or_wrong(self._measure):
             return n, self._sum / n, self._found
-        (low, high), (below, above) = self._metric.bounds or PERCENT, wilson(self._highs, n)
+        (low, high), (below, above) = self._measure.bounds or PERCENT, wilson(self._highs, n)
         return n, self._sum / n, (low + (high - low) / 100 * below, low + (high - low) / 100 * above)
 
     def _add(self, new: Sequence[float]) -> None:
         """Add values, which another thread may have appended just now."""
-        low, high = (self._metric.bounds if self._metric is not None else None) or PERCENT
+        low, high = (self._measure.bounds if self._measure is not None else None) or PERCENT
         self._n += len(new)
         self._lows += sum(value == low for value in new)
         self._highs += sum(value == high for value in new)
         self._sum += sum(new)  # beyond all floats it is infinite, where fsum raises
 
-    def _check(self, result: TaskResult, values: Sequence[Value], metric: Scorer) -> None:
+    def _check(self, result: TaskResult, values: Sequence[Any], measure: Measure) -> None:
         """Compute the figure from all values, as at the end, and find out whether it is their mean."""
 
-        def reduce(some: Sequence[Value]) -> float | None:
-            return figure(metric, self.name, f"dataset {result.task.name}", some)
+        def reduce(some: Sequence[Any]) -> float | None:
+            return figure(measure, f"dataset {result.task.name}", some)
 
-        self._is_mean = not isinstance(values[0], tuple) and is_mean(reduce, values)
+        self._is_mean = are_numbers(values) and is_mean(reduce, values)
         self._value, self._found = reduce(values), None
-        if self._is_mean and not self._is_right_or_wrong(metric):
-            found = interval(values, mean, bounds=metric.bounds, binary=metric.binary)
-            cut = within_scale(found, metric, values)
+        if self._is_mean and not self._is_right_or_wrong(measure):
+            found = interval(values, mean, bounds=measure.bounds, binary=measure.binary)
+            cut = within_scale(found, measure, values)
             self._found = None if cut is None else (cut[0], cut[1])
 
-    def _is_right_or_wrong(self, metric: Scorer) -> bool:
-        return (metric.binary or metric.bounds is None) and self._lows + self._highs == self._n
+    def _is_right_or_wrong(self, measure: Measure) -> bool:
+        return (measure.binary or measure.bounds is None) and self._lows + self._highs == self._n

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kshot.core.protocols import JudgedScorer
+from kshot.core.metric import judged
 from kshot.core.records import Choice, Loglik, Prompt, Request, Sample
 from kshot.core.task import Task
 from kshot.core.validation import check_requests
@@ -53,5 +53,4 @@ def _baselines(prompts: Sequence[Any]) -> frozenset[Prompt]:
 
 
 def _judge_requests(task: Task[Any], sample: Sample) -> tuple[Request, ...]:
-    asking = (metric for metric in task.metrics if isinstance(metric, JudgedScorer))
-    return tuple(request for metric in asking for request in metric.judge_requests(sample))
+    return tuple(request for metric in judged(task.metrics) for request in metric.judge_requests(sample))

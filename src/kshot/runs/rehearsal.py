@@ -10,8 +10,9 @@ from typing import Any
 
 from kshot.core.content import needs
 from kshot.core.errors import BackendError, KshotError, UsageError
+from kshot.core.metric import judged as asking_judges
+from kshot.core.metric import measure_names
 from kshot.core.origins import Kind, located
-from kshot.core.protocols import JudgedScorer
 from kshot.core.records import Search
 from kshot.core.task import Task
 from kshot.core.watcher import PlannedTask
@@ -36,7 +37,7 @@ class RehearsedRequests:
 def rehearse(task: Task[Any], *, judged: bool) -> RehearsedRequests:
     """Ask the first requests of the first samples of nobody; return what they ask. ``judged``: the run has a judge."""
     check_names(task)
-    if not judged and any(isinstance(metric, JudgedScorer) for metric in task.metrics):
+    if not judged and asking_judges(task.metrics):
         raise BackendError(
             "its metrics ask a judge, and none is named",
             where=f"dataset {task.name}",
@@ -55,7 +56,7 @@ def planned_task(task: Task[Any]) -> PlannedTask:
     """Return the name, the metrics and the size of a task, as far as it is known without reading its samples."""
     total = len(task.samples) if isinstance(task.samples, Sized) else None
     group = str(task.labels["dataset"]) if {"dataset", "subset"} <= set(task.labels) else ""
-    names = [name for metric in task.metrics for name in metric.names]
+    names = measure_names(task.metrics)
     metrics = tuple(name for name in names if "error" not in task.metric_labels.get(name, {}))
     return PlannedTask(task.name, total=total, group=group, metrics=metrics)
 

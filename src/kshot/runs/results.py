@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations, pairwise
+from typing import Any
 
-from kshot.core.protocols import Scorer
-from kshot.core.records import ResultRow, Value
+from kshot.core.metric import MEAN, Measure
+from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.runs.swept_pairs import AVERAGES, shared_parts, swept_pairs, unpaired
 from kshot.runs.swept_rows import SWEEP, shown_columns
@@ -16,7 +17,7 @@ from kshot.statistics.figures import OWN_AGGREGATE, figure, named_rule, reduced
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures, holm
 from kshot.statistics.permutation import LEVEL, share_test
-from kshot.statistics.resampling import Reduce, is_mean
+from kshot.statistics.resampling import Reduce, are_numbers, is_mean
 from kshot.statistics.units import same_units
 
 
@@ -28,61 +29,59 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
     """
     task = result.task.name
     for category in sorted({c for c in (*result.categories, *result.failed_categories) if c is not None}):
-        for name, metric in result.named():
-            values = result.values.get(name, [])
+        for measure in result.measures():
+            values = result.values.get(measure.name, [])
             chosen = [v for v, c in zip(values, result.categories, strict=True) if c == category]
             failed = result.failed_categories.count(category)
-            row = _row(result, f"{task}[{category}]", name, metric, values=chosen, failed=failed)
+            row = _row(result, f"{task}[{category}]", measure, values=chosen, failed=failed)
             if row["value"] is not None or not chosen:
-                yield row | {"category": category} | result.counted(name, category)
+                yield row | {"category": category} | result.counted(measure.name, category)
     shown = shown_columns([result]) if SWEEP in result.task.labels else {}
     rows = [
-        _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
-        | result.counted(name)
+        _row(result, task, measure, values=result.values.get(measure.name, []), failed=result.failed)
+        | result.counted(measure.name)
         | shown
-        for name, metric in result.named()
+        for measure in result.measures()
     ]
     yield from [row for row in rows if row["value"] is not None or not row["n"]] or rows[:1]
 
 
-def _row(
-    result: TaskResult, task: str, name: str, metric: Scorer, *, values: Sequence[Value], failed: int
-) -> ResultRow:
-    reduce = partial(figure, metric, name, f"dataset {task}")
-    found = interval(values, reduce, bounds=metric.bounds, binary=metric.binary) if values else None
+def _row(result: TaskResult, task: str, measure: Measure, *, values: Sequence[Any], failed: int) -> ResultRow:
+    reduce = partial(figure, measure, f"dataset {task}")
+    found = interval(values, reduce, bounds=measure.bounds, binary=measure.binary) if values else None
     return {
         "task": task,
         "model": result.model,
         **({} if result.task.kind == "plain" else {"kind": result.task.kind}),
         **result.task.labels,
-        **result.task.metric_labels.get(name, {}),
-        "metric": name,
-        **named_rule(name, metric),
-        **({"detail": True} if name in metric.details else {"higher_is_better": metric.higher_is_better}),
+        **result.task.metric_labels.get(measure.name, {}),
+        "metric": measure.name,
+        **named_rule(measure),
+        **({"detail": True} if measure.detail else {"higher_is_better": measure.higher_is_better}),
         "value": reduce(values) if values else None,
         "n": len(values),
         "failed": failed,
-        "ci95": within_scale(found, metric, values),
-        **_scale(metric, name, reduce, values),
+        "ci95": within_scale(found, measure, values),
+        **_scale(measure, reduce, values),
     }
 
 
-def _scale(metric: Scorer, name: str, reduce: Reduce, values: Sequence[Value]) -> ResultRow:
+def _scale(measure: Measure, reduce: Reduce, values: Sequence[Any]) -> ResultRow:
     """Return what a comparison with another run needs to know of a figure: its scale, and how values become it.
 
-    ``aggregate`` is a rule of kshot; ``own``: only the metric knows how. Without it the figure is the mean.
+    ``aggregate`` is the key of one of kshot; ``own``: only the metric knows how. Without it the figure is the mean.
     """
-    if name in metric.details:
+    if measure.detail:
         return {}
-    rule = metric.aggregates.get(name)
-    if rule is None and values and (isinstance(values[0], tuple) or not is_mean(reduce, values)):
-        rule = OWN_AGGREGATE
-    ends = metric.bounds and [end if math.isfinite(end) else None for end in metric.bounds]
+    key = measure.aggregate.key or OWN_AGGREGATE
+    if key == MEAN.key and values and not (are_numbers(values) and is_mean(reduce, values)):
+        key = OWN_AGGREGATE
+    ends = measure.bounds and [end if math.isfinite(end) else None for end in measure.bounds]
     return {
         **({"bounds": ends} if ends else {}),
-        **({"binary": True} if metric.binary else {}),
-        **({"token_budget": True} if name in metric.token_budgeted else {}),
-        **({"aggregate": rule} if rule else {}),
+        **({"binary": True} if measure.binary else {}),
+        **({"token_budget": True} if measure.token_budget else {}),
+        **({} if key == MEAN.key else {"aggregate": key}),
     }
 
 
@@ -118,15 +117,16 @@ def _between(
     same_cut = chunks[0] == chunks[1]
     shared = _shared(one, other)
     names = [f"{t.model} · {cut}" if several_cuts else t.model for t, cut in zip((one, other), chunks, strict=True)]
-    for metric, scorer in one.named():
-        fair = same_cut or metric in scorer.token_budgeted
-        if metric in scorer.details or metric not in other.values or not shared or not fair:
+    theirs = {measure.name: measure for measure in other.measures()}
+    for measure in one.measures():
+        fair = same_cut or measure.token_budget
+        if measure.detail or measure.name not in other.values or not shared or not fair:
             continue
         row = {
             "task": name,
-            "metric": metric,
-            **named_rule(metric, scorer, dict(other.named())[metric]),
-            "higher_is_better": scorer.higher_is_better,
+            "metric": measure.name,
+            **named_rule(measure, theirs[measure.name]),
+            "higher_is_better": measure.higher_is_better,
             "a": names[0],
             "b": names[1],
             "a_model": one.model,
@@ -134,23 +134,23 @@ def _between(
             **(dict(zip(("a_chunks", "b_chunks"), chunks, strict=True)) if several_cuts else {}),
             "failed": unpaired(one, other),
         }
-        pair = _pair(one, other, metric, scorer, shared)
-        if same_units(scorer.aggregates.get(metric), pair.a, pair.b) and has_figures(pair):
+        pair = _pair(one, other, measure, shared)
+        if same_units(measure.aggregate.key, pair.a, pair.b) and has_figures(pair):
             yield one.task.kind, row, pair
 
 
 def _pair_by(one: TaskResult, other: TaskResult, metric: str) -> Pair:
     """Return the values of two results by a metric, on the samples that both have: see ``_pair``."""
-    scorer = next(scorer for name, scorer in one.named() if name == metric)
-    return _pair(one, other, metric, scorer, _shared(one, other))
+    measure = next(measure for measure in one.measures() if measure.name == metric)
+    return _pair(one, other, measure, _shared(one, other))
 
 
-def _pair(one: TaskResult, other: TaskResult, metric: str, scorer: Scorer, shared: Sequence[tuple[int, int]]) -> Pair:
+def _pair(one: TaskResult, other: TaskResult, measure: Measure, shared: Sequence[tuple[int, int]]) -> Pair:
     """Return the second with the first as its baseline: a difference is the second minus the first, as in compare."""
-    ones = [one.values[metric][i] for i, _ in shared]
-    others = [other.values[metric][j] for _, j in shared]
-    reduce = partial(reduced, scorer, metric, f"dataset {one.task.name}")
-    return Pair(others, ones, reduce, scorer.higher_is_better, scorer.bounds)
+    ones = [one.values[measure.name][i] for i, _ in shared]
+    others = [other.values[measure.name][j] for _, j in shared]
+    reduce = partial(reduced, measure, f"dataset {one.task.name}")
+    return Pair(others, ones, reduce, measure.higher_is_better, measure.bounds)
 
 
 def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Iterator[tuple[str, ResultRow, Pair]]:

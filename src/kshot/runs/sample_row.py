@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.core.answers import Explained, Repeats, bare
 from kshot.core.content import content_json
-from kshot.core.protocols import Scorer
+from kshot.core.metric import MEAN, Measure
 from kshot.core.records import (
     Absent,
     Failed,
@@ -24,19 +24,16 @@ from kshot.core.records import (
     Sample,
     Scored,
     Search,
-    Value,
     reference,
 )
 from kshot.core.serialization import token_list
 from kshot.core.task import Task
 from kshot.runs.data_digest import question_digest
 from kshot.runs.replies import reply_fields
-from kshot.statistics.figures import OWN_AGGREGATE, reduced
+from kshot.statistics.figures import reduced
 
 
-def sample_row(
-    task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value | Absent] | Failed
-) -> ResultRow:
+def sample_row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Any] | Failed) -> ResultRow:
     """Return the row of a sample."""
     sample, exchanges = outcome.item, outcome.exchanges
     row: ResultRow = {"task": task.name, "model": model, "id": sample.id, "question": question_digest(sample)}
@@ -48,7 +45,9 @@ def sample_row(
     row |= reply_fields(exchanges)
     if isinstance(outcome.answer, Failed):
         row["answer"] = None
-    elif isinstance(outcome.answer, Repeats) and all(metric.grouped for metric in task.metrics):
+    elif isinstance(outcome.answer, Repeats) and all(
+        each.grouped for metric in task.metrics for each in metric.measures
+    ):
         row["answer"] = list(bare(outcome.answer).answers)
     else:
         answer = majority(outcome.answer)
@@ -68,12 +67,12 @@ def sample_row(
         row["scores"] = {}
         row["failed"] = f"{scores.kind}: {scores.message}"
     else:
-        by_name = {name: metric for metric in task.metrics for name in metric.names}
+        by_name = {measure.name: measure for metric in task.metrics for measure in metric.measures}
         where = f"dataset {task.name}, sample {sample.id}"
         told = {name: value for name, value in scores.items() if not isinstance(value, Absent)}
-        own = {name: reduced(by_name[name], name, where, [value]) for name, value in told.items()}
+        own = {name: reduced(by_name[name], where, [value]) for name, value in told.items()}
         row["scores"] = {name: value for name, value in own.items() if value is not None}
-        if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], name, value)}:
+        if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], value)}:
             row["parts"] = parts
     return row
 
@@ -93,10 +92,9 @@ def _are_shown(options: Sequence[str], response: Any) -> bool:
     return len(measured) == len(options) and all(text.strip().endswith(option.strip()) for option, text in pairs)
 
 
-def _is_kept(metric: Scorer, name: str, value: Value) -> bool:
+def _is_kept(measure: Measure, value: Any) -> bool:
     """Whether a row has the tuple, from which a comparison with another run computes the figure."""
-    rule = metric.aggregates.get(name, OWN_AGGREGATE)
-    return isinstance(value, tuple) and rule != OWN_AGGREGATE and name not in metric.details
+    return isinstance(value, tuple) and measure.aggregate.key not in {"", MEAN.key} and not measure.detail
 
 
 def _told(answer: Any) -> dict[str, Any]:

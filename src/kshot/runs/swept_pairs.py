@@ -49,16 +49,18 @@ def _of_tasks(results: Sequence[TaskResult], pair_of: PairOf) -> Iterator[tuple[
         groups.setdefault((result.model, str(result.task.labels[BASE])), []).append(result)
     for (model, base), own in groups.items():
         for option, one, other in _neighbours([(result.task.labels[SWEEP], result) for result in own]):
-            for metric, scorer in one.named():
-                if metric in scorer.details or metric not in other.values:
+            theirs = {measure.name: measure for measure in other.measures()}
+            for measure in one.measures():
+                if measure.detail or measure.name not in other.values:
                     continue
-                pair = pair_of(one, other, metric)
-                if not pair.a or not same_units(scorer.aggregates.get(metric), pair.a, pair.b) or not has_figures(pair):
+                pair = pair_of(one, other, measure.name)
+                if not pair.a or not same_units(measure.aggregate.key, pair.a, pair.b) or not has_figures(pair):
                     continue
                 points = one.task.labels[SWEEP], other.task.labels[SWEEP]
                 names = one.task.name, other.task.name
-                rule = named_rule(metric, scorer, dict(other.named())[metric])
-                shared = {"task": base, "metric": metric, **rule, "higher_is_better": scorer.higher_is_better}
+                rule = named_rule(measure, theirs[measure.name])
+                better = {"higher_is_better": measure.higher_is_better}
+                shared = {"task": base, "metric": measure.name, **rule, **better}
                 shown = _shown(shown_columns([one]), shown_columns([other]))
                 yield shared | _sides(model, names, option, points) | shown | {"failed": unpaired(one, other)}, pair
 

@@ -18,8 +18,9 @@ from kshot.core.budget import Budget
 from kshot.core.engine import SampleJob, drive
 from kshot.core.errors import DataError, KshotError
 from kshot.core.memo import Memo
+from kshot.core.metric import Measure, Metric, Observation, measure_names
 from kshot.core.offsets import Offsets, address
-from kshot.core.protocols import Backend, Scorer
+from kshot.core.protocols import Backend
 from kshot.core.reasoning import as_kept, keeping_thoughts
 from kshot.core.records import (
     UNANSWERED,
@@ -33,7 +34,6 @@ from kshot.core.records import (
     RequestGenerator,
     ResultRow,
     Sample,
-    Value,
 )
 from kshot.core.task import NOT_ASKED, Task, TaskResult
 from kshot.core.token_logprobs import asking_token_logprobs
@@ -229,7 +229,7 @@ def _run_whole(
 
 def check_names(task: Task[Any]) -> None:
     """Refuse metrics that report the same name."""
-    names = [name for metric in task.metrics for name in metric.names]
+    names = measure_names(task.metrics)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"two of its metrics report {twice!r}", where=f"dataset {task.name}")
@@ -241,10 +241,9 @@ def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
     tied = answer.tied if isinstance(answer, Explained) else ()
     if chooses and isinstance(answer, Repeats) and bare(answer).tied:
         tied = ("",)
-    for metric in result.task.metrics:
-        if metric.rule in tied:
-            for name in metric.names:
-                result.count("ties", outcome.item.category, name)
+    for measure in (each for metric in result.task.metrics for each in metric.measures):
+        if measure.rule in tied:
+            result.count("ties", outcome.item.category, measure.name)
     if identical_options(outcome.item.choices):
         result.identical.append(outcome.item.id)
     if chooses and not tied and majority(answer) == UNANSWERED:
@@ -254,7 +253,7 @@ def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
 def notes_of(result: TaskResult) -> Iterator[str]:
     """Yield what the user should know about the options and the replies of a task that ran."""
     yield from notes_on_replies(result)
-    headline = next((name for name, metric in result.named() if name not in metric.details), "")
+    headline = next((measure.name for measure in result.measures() if not measure.detail), "")
     if tied := result.counted(headline).get("ties", 0):
         yield (
             f"{result.task.name} on {result.model}: in {tied} of {len(result.positions)} samples several options come "
@@ -318,7 +317,7 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
     outcome = _with_text(outcome)
     if isinstance(outcome.answer, Failed):
         raise AskFailed(outcome.answer)
-    scores: dict[str, Value | Absent] = {}
+    scores: dict[str, Any] = {}
     for metric in task.metrics:
         where = f"dataset {task.name}, sample {outcome.item.id}"
         try:
@@ -331,7 +330,9 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
         except AskFailed:
             raise
         except Exception as exc:
-            raise DataError(f"{', '.join(metric.names)} failed: {type(exc).__name__}: {exc}", where=where) from exc
+            raise DataError(
+                f"{', '.join(measure_names([metric]))} failed: {type(exc).__name__}: {exc}", where=where
+            ) from exc
     return scores
 
 
@@ -354,28 +355,46 @@ def _with_text(outcome: Outcome[Sample]) -> Outcome[Sample]:
     return replace(outcome, answer=Failed("answer", message)) if lost else outcome
 
 
-def _checked_values(metric: Scorer, given: Mapping[str, Value | Absent], where: str) -> Mapping[str, Value | Absent]:
-    """Refuse values that cannot be summed up: those of unknown names, and those that are not finite numbers."""
-    if set(given) != set(metric.names):
-        raise DataError(f"{', '.join(metric.names)} gave values for {', '.join(given) or 'nothing'}", where=where)
-    for name, value in given.items():
-        if isinstance(value, Absent):
-            continue
-        numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
-        for number in numbers:
-            if lost := without_text(number):
-                raise AskFailed(Failed("score", f"{name} gave {lost}, which is not a number"))
-            if not isinstance(number, Real) or not math.isfinite(number):
-                raise DataError(f"{name} gave {value!r}, which is not a finite number", where=where)
-    return given
+def _checked_values(metric: Metric, given: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Refuse values that cannot be summed up: those of unknown names, and those that are not finite numbers.
+
+    What is neither a number nor a tuple of numbers becomes an observation, if code alone knows how to aggregate it.
+    """
+    measures = {measure.name: measure for measure in metric.measures}
+    if set(given) != set(measures):
+        raise DataError(f"{', '.join(measures)} gave values for {', '.join(given) or 'nothing'}", where=where)
+    return {name: _checked_value(measures[name], value, where) for name, value in given.items()}
 
 
-def _given(metric: Scorer, answer: Any) -> Any:
-    if isinstance(answer, Explained) and metric.rule in answer.values:
-        return answer.values[metric.rule]
-    if isinstance(answer, Explained) and metric.rule:
-        return answer.others[metric.rule]
+def _checked_value(measure: Measure, value: Any, where: str) -> Any:
+    numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+    if isinstance(value, Absent) or all(isinstance(each, Observation) for each in numbers):
+        return value
+    if measure.aggregate.key or value is None or all(isinstance(number, Real) for number in numbers):
+        return _checked_numbers(measure, value, numbers, where)
+    if lost := without_text(value):
+        raise AskFailed(Failed("score", f"{measure.name} gave {lost}, which is not a number"))
+    return Observation(value)
+
+
+def _checked_numbers(measure: Measure, value: Any, numbers: tuple[Any, ...], where: str) -> Any:
+    for number in numbers:
+        if lost := without_text(number):
+            raise AskFailed(Failed("score", f"{measure.name} gave {lost}, which is not a number"))
+        if not isinstance(number, Real) or not math.isfinite(number):
+            raise DataError(f"{measure.name} gave {value!r}, which is not a finite number", where=where)
+    return value
+
+
+def _given(metric: Metric, answer: Any) -> Any:
+    """Return what a metric scores: the answer, that by the rule of its measures, or all repeats."""
+    measure = next(iter(metric.measures), None)
+    rule = "" if measure is None else measure.rule
+    if isinstance(answer, Explained) and rule in answer.values:
+        return answer.values[rule]
+    if isinstance(answer, Explained) and rule:
+        return answer.others[rule]
     answer = bare(answer)
-    if metric.grouped:
+    if measure is not None and measure.grouped:
         return answer.answers if isinstance(answer, Repeats) else (answer,)
     return majority(answer)

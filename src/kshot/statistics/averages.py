@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.failed_parts import many_failed, most_failed
-from kshot.core.protocols import Scorer
-from kshot.core.records import ResultRow, Value
+from kshot.core.metric import Measure
+from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.statistics.figures import figure, named_rule
 from kshot.statistics.intervals import macro_interval, within_scale
@@ -30,7 +30,7 @@ class AveragedPart:
     value: float | None
     results: Sequence[TaskResult]
     weight: float = 1.0
-    values: Sequence[Value] = ()
+    values: Sequence[Any] = ()
     row: ResultRow = field(default_factory=dict)
 
     @property
@@ -59,7 +59,7 @@ def average_row(
     labels: Mapping[str, Any],
     parts: Sequence[AveragedPart],
     *,
-    scorer: Scorer | None = None,
+    measure: Measure | None = None,
     summarize: Callable[[Sequence[AveragedPart]], float] = weighted_mean,
     keeps_lost: bool = False,
     named: bool = False,
@@ -67,7 +67,7 @@ def average_row(
     """Return the row of an average; None if a part of it has no figure, or all weights are 0.
 
     Parts of which more than half of the samples failed are left out, unless ``keeps_lost``, as in a sum. If all are
-    left out, the value is None. ``scorer``: the metric of the values, for the interval. ``named``: list the parts as
+    left out, the value is None. ``measure``: that of the values, for the interval. ``named``: list the parts as
     ``tasks``, so that systems are compared by this average.
     """
     held = [part for part in parts if keeps_lost or not part.is_lost]
@@ -87,23 +87,23 @@ def average_row(
         "value": summarize(held) if held else None,
         "n": n,
         "failed": failed,
-        "ci95": None if scorer is None else _interval(labels, scorer, held),
+        "ci95": None if measure is None else _interval(labels, measure, held),
         **({"left_out": list(dict.fromkeys(left_out))} if left_out else {}),
         **({"partly_failed": list(dict.fromkeys(marked))} if marked else {}),
     }
 
 
-def _interval(labels: Mapping[str, Any], scorer: Scorer, parts: Sequence[AveragedPart]) -> list[float] | None:
+def _interval(labels: Mapping[str, Any], measure: Measure, parts: Sequence[AveragedPart]) -> list[float] | None:
     values = [part.values for part in parts]
-    reduce = partial(figure, scorer, labels["metric"], f"dataset {labels['task']}")
-    found = macro_interval(values, reduce, bounds=scorer.bounds, weights=[part.weight for part in parts])
-    return within_scale(found, scorer, [value for each in values for value in each])
+    reduce = partial(figure, measure, f"dataset {labels['task']}")
+    found = macro_interval(values, reduce, bounds=measure.bounds, weights=[part.weight for part in parts])
+    return within_scale(found, measure, [value for each in values for value in each])
 
 
-def part_of(result: TaskResult, metric: str, scorer: Scorer, where: str = "") -> AveragedPart:
+def part_of(result: TaskResult, measure: Measure, where: str = "") -> AveragedPart:
     """Return the figure of a task as a part of an average; errors name ``where``, or else the task."""
-    values = result.values.get(metric, [])
-    value = figure(scorer, metric, f"dataset {where or result.task.name}", values) if values else None
+    values = result.values.get(measure.name, [])
+    value = figure(measure, f"dataset {where or result.task.name}", values) if values else None
     return AveragedPart(result.task.name, value, (result,), values=values)
 
 
@@ -130,21 +130,20 @@ def average_rows(
         groups[whole] = list(results)
     for label, subsets in groups.items():
         chosen = [results[subset] for subset in subsets]
-        for name, metric in next((each for each in chosen if each.positions), chosen[0]).named():
-            detail = name in metric.details
-            parts = [part_of(result, name, metric, label) for result in chosen]
+        for measure in next((each for each in chosen if each.positions), chosen[0]).measures():
+            parts = [part_of(result, measure, label) for result in chosen]
             if sum(part.value is not None for part in parts) < 2:  # noqa: PLR2004 - a single one is no average
                 continue
             labels = {
                 "task": label,
                 "dataset": dataset,
                 "average": average,
-                "metric": name,
-                **named_rule(name, metric),
-                **({"detail": True} if detail else {"higher_is_better": metric.higher_is_better}),
+                "metric": measure.name,
+                **named_rule(measure),
+                **({"detail": True} if measure.detail else {"higher_is_better": measure.higher_is_better}),
             }
             if average == "weighted":
                 parts = [replace(part, weight=float(len(part.values))) for part in parts]
-            row = average_row(labels, parts, scorer=metric, named=label == whole and not detail)
+            row = average_row(labels, parts, measure=measure, named=label == whole and not measure.detail)
             if row is not None:
                 yield row

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from kshot.core.protocols import Scorer
-from kshot.core.records import Value
+from kshot.core.metric import Measure, Observation
 from kshot.statistics.bounded import bounded_interval
 from kshot.statistics.figures import ROUNDING
 from kshot.statistics.quantiles import Z, student_point
@@ -17,6 +17,7 @@ from kshot.statistics.resampling import (
     Interval,
     Reduce,
     Values,
+    are_numbers,
     bootstrap,
     is_mean,
     mean,
@@ -42,9 +43,9 @@ def interval(
     mean): a bootstrap over the samples, with a fixed seed. The order of the values does not matter.
     """
     values = sequence_of(values)
-    if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple)):
+    if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple | Observation)):
         return None
-    if isinstance(values[0], tuple) or not is_mean(reduce, values):
+    if not are_numbers(values) or not is_mean(reduce, values):
         figures = bootstrap(values, reduce) if len(values) > 1 else np.empty(0)  # one value has no spread
         return middle_95(figures, len(values)) if len(figures) else None
     plain = np.sort(np.asarray(values, dtype=np.float64))
@@ -76,7 +77,7 @@ def _wilson(share: float, n: float) -> Interval:
 
 
 def macro_interval(
-    groups: Sequence[Sequence[Value]],
+    groups: Sequence[Sequence[Any]],
     reduce: Reduce = mean,
     *,
     bounds: Interval | None = None,
@@ -93,7 +94,7 @@ def macro_interval(
         return None
     given = np.ones(len(groups)) if weights is None else np.asarray(weights, dtype=np.float64)
     shares = given / given.sum()
-    if any(isinstance(values[0], tuple) or not is_mean(reduce, values) for values in groups):
+    if not all(are_numbers(values) and is_mean(reduce, values) for values in groups):
         return _added_up(groups, reduce, shares)
     plain = [np.sort(np.asarray(values, dtype=np.float64)) for values in groups]
     together = np.concatenate(plain)
@@ -146,7 +147,7 @@ def _student(centre: float, groups: Sequence[FloatArray], shares: FloatArray) ->
     return (centre - half, centre + half)
 
 
-def _added_up(groups: Sequence[Sequence[Value]], reduce: Reduce, shares: FloatArray) -> Interval | None:
+def _added_up(groups: Sequence[Sequence[Any]], reduce: Reduce, shares: FloatArray) -> Interval | None:
     """Return the interval of an average of figures that are not means, from the intervals of the figures."""
     centre, below, above = 0.0, 0.0, 0.0
     for values, share in zip(groups, shares, strict=True):
@@ -173,11 +174,11 @@ def _scale(values: FloatArray, bounds: Interval | None) -> Interval | None:
     return (low, high) if low - slack <= values.min() and values.max() <= high + slack else None
 
 
-def within_scale(found: Interval | None, metric: Scorer, values: Sequence[Value]) -> list[float] | None:
-    """Return the interval cut to the metric's scale, as a list for JSON; values of 0 and 100 alone are shares."""
+def within_scale(found: Interval | None, measure: Measure, values: Sequence[Any]) -> list[float] | None:
+    """Return the interval cut to the scale of a measure, as a list for JSON; values of 0 and 100 alone are shares."""
     if found is None:
         return None
-    bounds = metric.bounds
+    bounds = measure.bounds
     if bounds is None and all(value in PERCENT for value in values):
         bounds = PERCENT
     low, high = bounds or (-math.inf, math.inf)

@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from kshot.core.errors import DataError
-from kshot.core.records import Value
 from kshot.statistics.permutation import LEVEL, sign_flips, swaps
 from kshot.statistics.resampling import (
     FloatArray,
     Interval,
     Reduce,
     Values,
+    are_numbers,
+    are_observed,
     is_mean,
     mean,
     middle_95,
@@ -172,14 +174,14 @@ def _figures(pair: Pair) -> tuple[float, float] | None:
     return None if one is None or other is None else (one, other)
 
 
-def _of_means(reduce: Reduce, a: Sequence[Value], b: Sequence[Value]) -> bool:
+def _of_means(reduce: Reduce, a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Whether the figures of two systems are the means of their values."""
-    return not isinstance(a[0], tuple) and is_mean(reduce, a) and is_mean(reduce, b)
+    return are_numbers(a) and is_mean(reduce, a) and is_mean(reduce, b)
 
 
-def _tested(pair: Pair, a: Sequence[Value], b: Sequence[Value], *, of_means: bool) -> tuple[float, Interval | None]:
+def _tested(pair: Pair, a: Sequence[Any], b: Sequence[Any], *, of_means: bool) -> tuple[float, Interval | None]:
     """Return p and the interval of the difference; values that are not finite tell nothing."""
-    if not all(np.isfinite(np.asarray(values, dtype=np.float64)).all() for values in (a, b)):
+    if not all(are_observed(values) or np.isfinite(np.asarray(values, dtype=np.float64)).all() for values in (a, b)):
         return 1.0, None
     if not of_means:
         drawn = paired_bootstrap(a, b, pair.reduce) if len(a) > 1 else np.empty(0)

@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kshot.core.records import Value
 from kshot.statistics.bounded import bounded_interval
 from kshot.statistics.resampling import SEED, FloatArray, Interval, Reduce, depends_on_sums, products
 
-ValuePair: TypeAlias = tuple[Value, Value]
+ValuePair: TypeAlias = tuple[Any, Any]
 FiguresAfter: TypeAlias = Callable[[NDArray[np.bool_]], Iterator[tuple[float | None, float | None]]]
 """From swaps of the pairs that differ, one in each row, to both figures after each."""
 
@@ -184,7 +183,7 @@ def _chernoff(gaps: FloatArray, total: float) -> float:
 # ---- other figures ----
 
 
-def swaps(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> float:
+def swaps(a: Sequence[Any], b: Sequence[Any], reduce: Reduce) -> float:
     """Return the p of the difference of two figures that are not means: pairs are swapped, both figures computed anew.
 
     A figure that depends on sums alone is computed from these. Random swaps end early where p is large.

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kshot.core.errors import DataError
-from kshot.core.records import Value
+from kshot.core.metric import MEAN, Observation
 from kshot.statistics.quantiles import normal_share, student_point
 
 RESAMPLES = 1000
@@ -24,15 +23,15 @@ SEED = 20240607
 _FAST_ROWS, _SHORT_ROW = 10, 320
 """Rows of a product that are computed together; of rows that are shorter than this, more of them."""
 
-Reduce: TypeAlias = Callable[[Sequence[Value]], float | None]
-"""Sums up values; None where they have no figure."""
+Reduce: TypeAlias = Callable[[Sequence[Any]], float | None]
+"""Turns values into a figure, as an ``Aggregate`` does; None where they have none."""
 Interval: TypeAlias = tuple[float, float]
 FloatArray: TypeAlias = NDArray[np.float64]
-Values: TypeAlias = Sequence[Value] | FloatArray
+Values: TypeAlias = Sequence[Any] | FloatArray
 """The values of samples: a sequence; or an array, with a row for each sample where values are tuples."""
 
 
-def sequence_of(values: Values) -> Sequence[Value]:
+def sequence_of(values: Values) -> Sequence[Any]:
     """Return values as a sequence: what sums them up may be a metric of a user, and knows no arrays."""
     if not isinstance(values, np.ndarray):
         return values
@@ -41,17 +40,18 @@ def sequence_of(values: Values) -> Sequence[Value]:
     )
 
 
-def mean(values: Sequence[Value]) -> float:
-    """Return the arithmetic mean of plain values; not a number when there are none."""
-    if not values:
-        return math.nan
-    plain = [value for value in values if not isinstance(value, tuple)]
-    if len(plain) != len(values):
-        raise DataError("values that are tuples have no mean", hint="Define reduce(name, values) for this metric.")
-    try:
-        return math.fsum(plain) / len(plain)
-    except OverflowError:  # their sum is beyond all floats, their mean is not
-        return math.fsum(value / len(plain) for value in plain)
+mean = MEAN
+
+
+def are_numbers(values: Sequence[Any]) -> bool:
+    """Whether values are numbers, rather than tuples of sums or observations."""
+    return not isinstance(values[0], tuple | Observation)
+
+
+def are_observed(values: Sequence[Any]) -> bool:
+    """Whether values are observations, or tuples of them."""
+    first = values[0]
+    return any(isinstance(each, Observation) for each in (first[:1] if isinstance(first, tuple) else [first]))
 
 
 def resamples(n: int) -> int:
@@ -69,7 +69,7 @@ def middle_95(figures: FloatArray, n: int) -> Interval:
     return (float(low), float(high))
 
 
-def bootstrap(values: Sequence[Value], reduce: Reduce) -> FloatArray:
+def bootstrap(values: Sequence[Any], reduce: Reduce) -> FloatArray:
     """Return the figures of the resamples, computed one at a time to bound memory; every call draws the same.
 
     The values are sorted first, so that their order does not matter. A resample without a figure is left out.
@@ -78,7 +78,7 @@ def bootstrap(values: Sequence[Value], reduce: Reduce) -> FloatArray:
     return figures[~np.isnan(figures)]
 
 
-def paired_bootstrap(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> FloatArray:
+def paired_bootstrap(a: Sequence[Any], b: Sequence[Any], reduce: Reduce) -> FloatArray:
     """Return the differences of the two figures over resamples of the samples, whatever their order.
 
     A resample in which a system has no figure is left out.
@@ -91,7 +91,7 @@ def paired_bootstrap(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> 
     return difference if first == pairs else -difference
 
 
-def _resampled(systems: Sequence[Sequence[Value]], reduce: Reduce) -> FloatArray:
+def _resampled(systems: Sequence[Sequence[Any]], reduce: Reduce) -> FloatArray:
     """Return the figures of each resample, a column for each system; not a number where there is none."""
     figures = [_figures_of_counts(values, reduce) for values in systems]
     return np.concatenate([np.stack([each(drawn) for each in figures], axis=1) for drawn in _draws(len(systems[0]))])
@@ -105,7 +105,7 @@ def _draws(n: int) -> Iterator[NDArray[np.int64]]:
         yield np.stack(drawn)
 
 
-def bootstrap_samples(values: Sequence[Value]) -> Iterator[list[Value]]:
+def bootstrap_samples(values: Sequence[Any]) -> Iterator[list[Any]]:
     """Yield the resamples that ``bootstrap`` draws of these values, for figures that are computed ahead, many at once.
 
     They are what ``reduce`` gets where a figure depends on more than sums.
@@ -115,12 +115,13 @@ def bootstrap_samples(values: Sequence[Value]) -> Iterator[list[Value]]:
         yield from ([ordered[int(i)] for i in np.repeat(every, row)] for row in drawn)
 
 
-def _figures_of_counts(values: Sequence[Value], reduce: Reduce) -> Callable[[NDArray[np.int64]], FloatArray]:
+def _figures_of_counts(values: Sequence[Any], reduce: Reduce) -> Callable[[NDArray[np.int64]], FloatArray]:
     """Return the function from resamples, given as how often each value was drawn, to their figures."""
-    table: FloatArray = np.asarray(values, dtype=np.float64)
-    if table.ndim == 1 and is_mean(reduce, values):
-        return lambda counts: products(counts, table[:, None])[:, 0] / len(table)
+    if are_numbers(values) and is_mean(reduce, values):
+        column = np.asarray(values, dtype=np.float64)[:, None]
+        return lambda counts: products(counts, column)[:, 0] / len(column)
     if depends_on_sums(values, reduce):
+        table: FloatArray = np.asarray(values, dtype=np.float64)
         return lambda counts: numbers_of(reduce([tuple(sums)]) for sums in products(counts, table).tolist())
     every = np.arange(len(values))
     return lambda counts: numbers_of(reduce([values[int(i)] for i in np.repeat(every, row)]) for row in counts)
@@ -140,16 +141,16 @@ def products(rows: NDArray[Any], table: FloatArray) -> FloatArray:
     return np.concatenate([rows[at : at + step].astype(np.float64) @ table for at in range(0, len(rows), step)])
 
 
-def depends_on_sums(values: Sequence[Value], reduce: Reduce) -> bool:
+def depends_on_sums(values: Sequence[Any], reduce: Reduce) -> bool:
     """Tell whether the figure of tuples depends on their sums alone."""
-    table: FloatArray = np.asarray(values, dtype=np.float64)
-    if table.ndim == 1:
+    if are_numbers(values) or are_observed(values):
         return False
+    table: FloatArray = np.asarray(values, dtype=np.float64)
     of_sums, of_all = reduce([_as_tuple(table.sum(axis=0))]), reduce(values)
     return of_sums is not None and of_all is not None and math.isclose(of_sums, of_all, rel_tol=1e-6, abs_tol=1e-9)
 
 
-def is_mean(reduce: Reduce, values: Sequence[Value]) -> bool:
+def is_mean(reduce: Reduce, values: Sequence[Any]) -> bool:
     """Tell whether ``reduce`` is the mean: whether it equals the mean of all values and of uneven parts of them."""
     if reduce is mean:
         return True

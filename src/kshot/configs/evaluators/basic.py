@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import tests_of_sample
+from kshot.metrics.words import edit_distance, plain_words
 from kshot.statistics.resampling import mean
 
 RIGHT, WRONG = 100.0, 0.0
@@ -134,10 +134,10 @@ class FirstLineF1(Metric):
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare bags of words."""
-        words = Counter(_squad_words(str(prediction).split("\n")[0]))
+        words = Counter(plain_words(str(prediction).split("\n")[0]))
         best = 0.0
         for each in reference if isinstance(reference, (list, tuple)) else [reference]:
-            gold = Counter(_squad_words(str(each)))
+            gold = Counter(plain_words(each))
             common = (words & gold).total()
             if not words or not gold:
                 best = max(best, RIGHT if words == gold else WRONG)
@@ -163,24 +163,8 @@ class CompletedPrograms(PassAtK):
         return self.rate(programs, tests)
 
 
-def edit_distance(left: str, right: str) -> int:
-    """Return how many letters must be inserted, removed or changed."""
-    before = list(range(len(right) + 1))
-    for i, a in enumerate(left, 1):
-        current = [i]
-        for j, b in enumerate(right, 1):
-            current.append(min(before[j] + 1, current[-1] + 1, before[j - 1] + (a != b)))
-        before = current
-    return before[-1]
-
-
 def _texts(reference: Any) -> list[str]:
     return [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
-
-
-def _squad_words(text: str) -> list[str]:
-    bare = re.sub(r"[!-/:-@\[-`{-~]", "", text.lower())
-    return re.sub(r"\b(?:a|an|the)\b", " ", bare).split()
 
 
 def _free_form(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory

@@ -8,11 +8,12 @@ from typing import Any
 from kshot.configs.answers import Cleaner, cleaner, one_cleaned
 from kshot.configs.evaluators.judge_readings import OwnVerdict
 from kshot.configs.evaluators.judges import JudgeEvaluator, judge_of
+from kshot.configs.evaluators.repeats import is_right
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.evaluators.tallies import Counts, Tally, ratio
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Absent, Request, RequestGenerator, Sample, Value
+from kshot.core.records import Request, RequestGenerator, Sample
 from kshot.metrics import Metric
 from kshot.metrics.judge import PLACEHOLDER
 
@@ -87,8 +88,7 @@ class Cascade(Tally):
         scored = self._by.score(sample, cleaned)
         if not isinstance(scored, Mapping):
             raise DataError("the rule_evaluator of a cascade asks a judge itself", hint="Name one that compares.")
-        value: Value | Absent = scored[self._by.names[0]]
-        return not isinstance(value, Absent) and (self._by.reduce(self._by.names[0], [value]) or 0.0) > 0
+        return is_right(self._by.measures[0], scored)
 
 
 def cascade_of(name: Name, options: Mapping[str, Any], scope: Scope, make: Maker) -> Cascade:

@@ -11,10 +11,10 @@ from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.agieval import SameAnswer
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.scores import Points, RightOrWrong, Share, listed, text_of
-from kshot.configs.evaluators.words import plain_words
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
+from kshot.metrics.words import plain_words
 
 _OPTIONS = frozenset(string.ascii_uppercase[:16])
 _DROP_ANSWER = re.compile(r"answer\s*:\s*([^\n]+)", re.IGNORECASE)

@@ -8,12 +8,13 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, pair_number
+from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, places_of
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.home import Home
 from kshot.configs.scope import Name, located
 from kshot.core.errors import DataError
-from kshot.core.records import AskFailed, Row, Sample, Value, reference
+from kshot.core.metric import Observation
+from kshot.core.records import AskFailed, Row, Sample, reference
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
 _MAX_RESAMPLES, _MAX_DRAWS, _MIN_RESAMPLES = 200, 200_000, 50
@@ -42,12 +43,12 @@ class HomeEvaluator(SeesRows, CorpusMetric):
 
     def __init__(self, home: Home, name: Name, options: Mapping[str, Any], where: str = "") -> None:
         """``where``: the config and the entry, for messages."""
-        super().__init__()
         self.name, self._where = name.last, where
         self._home, self._whole, self._options = home, name.whole, dict(options)
         self._names: tuple[str, ...] = ()
-        self._known: dict[tuple[int, ...], Mapping[str, float | None]] = {}
-        self._single: dict[str, dict[int, float]] = {}
+        self._known: dict[tuple[bytes, ...], Mapping[str, float | None]] = {}
+        self._scored: list[bytes] = []
+        self._single: dict[str, dict[bytes, float]] = {}
         self._resamples = self._size = 0
         self.prompt_of: Callable[[Sample], Any] | None = None
         """Gives the prompt of a sample, for an evaluator that wants to see it."""
@@ -98,16 +99,26 @@ class HomeEvaluator(SeesRows, CorpusMetric):
     def _scored_pair(self, sample: Sample, gold: Any, answer: Any) -> ScoredPair:
         return answer, gold, self._row(sample)
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
-        """Keep the pair, with the prompt where the evaluator wants it."""
-        return self.keep((answer, None if sample.target is None else reference(sample.target), self._row(sample)))
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
+        """Return the pair, with the prompt where the evaluator wants it."""
+        pair = Observation((answer, None if sample.target is None else reference(sample.target), self._row(sample)))
+        self._scored.append(pair.place)
+        return dict.fromkeys(self.names, pair)
 
     def _row(self, sample: Sample) -> Row:
         return sample.fields if self.prompt_of is None else {**sample.fields, _PROMPT: self.prompt_of(sample)}
 
-    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
+    def figure(self, name: str, values: Sequence[Observation]) -> float | None:
+        """Measure samples: by the mean of what each got, where that is the figure, else by scoring them anew."""
+        key = places_of(values)
+        single = self._single.get(name)
+        if single is not None and all(place in single for place in key):
+            return math.fsum(single[place] for place in key) / len(key)
+        return self._figures(values, key).get(name)
+
+    def _figures(self, values: Sequence[Observation], key: tuple[bytes, ...]) -> Mapping[str, float | None]:
         """Let it score the pairs, once for the same ones; a figure that it does not give for them is none."""
-        key = tuple(id(pair) for pair in pairs)  # all of them are kept, so no number is used again
+        pairs = [value.content for value in values]
         if key not in self._known:
             none: dict[str, float | None] = dict.fromkeys(self._names)
             if self._is_resample(key):
@@ -118,17 +129,8 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             found, singles = self._measured_again(pairs, key) if len(pairs) > 1 else (self._alone(pairs), None)
             self._known[key] = {**none, **found}
             if singles is not None:
-                self._note_means(pairs, found, singles)
+                self._note_means(key, found, singles)
         return self._known[key]
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        """Measure samples: by the mean of what each got, where that is the figure, else by scoring them anew."""
-        single = self._single.get(name)
-        if single is not None:
-            numbers = [int(value[0]) for value in values if isinstance(value, tuple)]
-            if all(number in single for number in numbers):
-                return math.fsum(single[number] for number in numbers) / len(numbers)
-        return super().reduce(name, values)
 
     def _measured(
         self, pairs: Sequence[ScoredPair], *, tried: bool = False
@@ -170,7 +172,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             raise DataError(what, hint=hint)
 
     def _measured_again(
-        self, pairs: Sequence[ScoredPair], key: tuple[int, ...]
+        self, pairs: Sequence[ScoredPair], key: tuple[bytes, ...]
     ) -> tuple[Mapping[str, float | None], list[float] | None]:
         """Return the figures of all samples, or of a resample, which has none where the evaluator fails on it."""
         try:
@@ -190,20 +192,19 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             found = {}
         return {name: found.get(name) for name in self._names}
 
-    def _is_resample(self, key: tuple[int, ...]) -> bool:
+    def _is_resample(self, key: tuple[bytes, ...]) -> bool:
         """Whether pairs are drawn with repetition from all: such a figure only serves an interval."""
-        return len(set(key)) < len(key) and sorted(key) != sorted(id(kept.value) for kept in self._pairs)
+        return len(set(key)) < len(key) and sorted(key) != sorted(self._scored)
 
     def _note_means(
-        self, pairs: Sequence[ScoredPair], figures: Mapping[str, float | None], singles: Sequence[float]
+        self, key: tuple[bytes, ...], figures: Mapping[str, float | None], singles: Sequence[float]
     ) -> None:
         """Keep what each sample got, for every figure that is its mean."""
         average = math.fsum(singles) / len(singles)
-        numbers = [pair_number(pair) for pair in pairs]
         for name, value in figures.items():
             for scale in (1.0, 100.0):
                 if value is not None and math.isclose(average * scale, value, rel_tol=1e-9, abs_tol=1e-9):
-                    self._single[name] = {number: each * scale for number, each in zip(numbers, singles, strict=True)}
+                    self._single[name] = {place: each * scale for place, each in zip(key, singles, strict=True)}
 
 
 def _numbers(found: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float | None]]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.scores import RIGHT, WRONG, text_of
+from kshot.configs.evaluators.scores import RIGHT, WRONG, MeasureFamily, text_of
 from kshot.core.errors import DataError
+from kshot.core.metric import MEAN, Aggregate
 from kshot.core.records import Value
-from kshot.metrics import Metric
-from kshot.metrics.aggregates import share
+from kshot.metrics.aggregates import SHARE
 from kshot.metrics.instruction_checks import follows, loose_forms
-from kshot.statistics.resampling import mean
 
 _KINDS = ("strict", "loose")
 
 
-class FollowedInstructions(Metric):
+class FollowedInstructions(MeasureFamily):
     """Share of prompts all of whose instructions are followed, and of followed instructions.
 
     Loosely, an instruction is followed if a reply without its first or last line, or without ``*``, follows it.
@@ -31,14 +30,9 @@ class FollowedInstructions(Metric):
         """Of prompts and of instructions, strictly, then loosely."""
         return tuple(f"{level}-level-{kind}-accuracy" for kind in _KINDS for level in ("Prompt", "Inst"))
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """Shares of instructions are computed from sums."""
-        return {f"Inst-level-{kind}-accuracy": "share" for kind in _KINDS}
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        """Return the share."""
-        return share(values) if name.startswith("Inst") else mean(values)
+    def aggregate(self, name: str) -> Aggregate:
+        """Return a share of instructions, or of prompts."""
+        return SHARE if name.startswith("Inst") else MEAN
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Check every instruction of the row, which is the reference."""

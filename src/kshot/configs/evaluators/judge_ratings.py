@@ -111,7 +111,6 @@ class LowestOfTurns(SeesRows, CorpusMetric):
     name = "avg"
 
     def __init__(self) -> None:
-        super().__init__()
         self._tasks: dict[str, None] = {}
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
+from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, places_of
 from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_ratings, judge_rubrics
 from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.scores import SeesRows
@@ -15,7 +15,8 @@ from kshot.configs.evaluators.tallies import gold_of
 from kshot.configs.names import ConfigCallable, merged, short
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
-from kshot.core.records import AskFailed, Failed, Row, Sample, Value
+from kshot.core.metric import Observation
+from kshot.core.records import AskFailed, Failed, Row, Sample
 from kshot.metrics import Metric
 from kshot.metrics.judge_replies import parse_rating
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
@@ -104,10 +105,9 @@ class CalledReading(SeesRows, CorpusMetric):
     """Figures that a function of the config, or of a home, makes of all replies."""
 
     def __init__(self, name: str, call: Callable[[Judged, Sequence[Any]], Any]) -> None:
-        super().__init__()
         self.name, self._call = name, call
         self._names: tuple[str, ...] = ()
-        self._known: dict[tuple[int, ...], Mapping[str, float]] = {}
+        self._known: dict[tuple[bytes, ...], Mapping[str, float]] = {}
 
     def __repr__(self) -> str:
         """Show the name of the function."""
@@ -125,7 +125,6 @@ class CalledReading(SeesRows, CorpusMetric):
         for reply in _TYPICAL_REPLIES:
             names |= dict.fromkeys(self._tried([(reply, gold, row) for gold, row in given]))
         self._names = tuple(names)
-        self._known.clear()
 
     def _tried(self, pairs: Sequence[ScoredPair]) -> Iterable[str]:
         """Return the names that it gives for these replies; none where it wants replies of another form."""
@@ -138,22 +137,25 @@ class CalledReading(SeesRows, CorpusMetric):
         except DataError:
             return ()
 
-    def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
-        """Keep a pair; the first one shows which names are reported, where nothing did before."""
+    def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
+        """Return a pair; the first one shows which names are reported, where nothing did before."""
         self._names = self._names or tuple(self.figures([pair]))
-        return super().keep(pair)
+        return super().observed(pair)
+
+    def figure(self, name: str, values: Sequence[Observation]) -> float | None:
+        """Return one of the figures; the function is called once for the same pairs."""
+        key = places_of(values)
+        if key not in self._known:
+            self._known[key] = self.figures([value.content for value in values])
+        return self._known[key].get(name)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
-        """Call the function, once for the same pairs."""
-        key = tuple(id(pair) for pair in pairs)
-        if key not in self._known:
-            judged = {
-                str(number): {"prediction": reply, "gold": gold, "origin_prompt": ""}
-                for number, (reply, gold, _) in enumerate(pairs)
-            }
-            found = self._call(judged, [row for _, _, row in pairs])
-            self._known[key] = _figures(found, self.name)
-        return self._known[key]
+        """Call the function."""
+        judged = {
+            str(number): {"prediction": reply, "gold": gold, "origin_prompt": ""}
+            for number, (reply, gold, _) in enumerate(pairs)
+        }
+        return _figures(self._call(judged, [row for _, _, row in pairs]), self.name)
 
 
 def _figures(found: Any, name: str) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kshot.configs.answers import Cleaner, cleaner, one_cleaned
@@ -16,8 +17,9 @@ from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
+from kshot.core.metric import Measure
 from kshot.core.reasoning import whole_text
-from kshot.core.records import Absent, Generate, Message, Prompt, Request, RequestGenerator, Row, Sample, Value, ask
+from kshot.core.records import Generate, Message, Prompt, Request, RequestGenerator, Row, Sample, ask
 from kshot.metrics import Metric
 from kshot.metrics.judge import PLACEHOLDER
 
@@ -59,43 +61,14 @@ class JudgeEvaluator(SeesRows):
     # ---- the figures are those of the replies ----
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Those of the replies."""
-        return self.reading.names
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """Those of the replies."""
-        return self.reading.details
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """Those of the replies."""
-        return self.reading.aggregates
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # that of the reading, so it is read-only
-        """That of the replies."""
-        return self.reading.name
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]  # as above
-        """Those of the replies."""
-        return self.reading.bounds
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]  # as above
-        """As for the replies."""
-        return self.reading.higher_is_better
+    def measures(self) -> Sequence[Measure]:
+        """Those of the replies, of which several may be averaged."""
+        return [replace(measure, binary=False) for measure in self.reading.measures]
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Show the samples to what reads the replies."""
         if isinstance(self.reading, SeesRows):
             self.reading.see(samples)
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        """Return the figure of the replies."""
-        return self.reading.reduce(name, values)
 
     # ---- asking ----
 
@@ -158,9 +131,9 @@ def _word_counts(text: str) -> dict[str, int]:
     }
 
 
-def added(found: Sequence[Any]) -> dict[str, Value | Absent]:
+def added(found: Sequence[Any]) -> dict[str, Any]:
     """Return the values of several replies about one answer: counts are added, others averaged."""
-    sums: dict[str, Value | Absent] = {}
+    sums: dict[str, Any] = {}
     for name in found[0]:
         values = [each[name] for each in found]
         tuples = [value for value in values if isinstance(value, tuple)]

@@ -9,10 +9,11 @@ from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import ByColumn, Points, listed, text_of
-from kshot.configs.evaluators.words import bare, chinese_cut, likeness, overlap, plain_words, rouge_l, words_in
+from kshot.configs.evaluators.words import bare, chinese_cut, rouge_l, words_in
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
+from kshot.metrics.words import bag_f1, likeness, plain_words
 
 _NUMBER = re.compile(r"\d+")
 _PARAGRAPH = {"en": re.compile(r"Paragraph (\d+)"), "zh": re.compile(r"段落(\d+)")}
@@ -60,7 +61,7 @@ class WordOverlap(_InLanguage):
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with every reference."""
         words = self.words(text_of(prediction, self.evaluator))
-        return 100 * max((overlap(words, self.words(each)) for each in listed(reference)), default=0.0)
+        return 100 * max((bag_f1(words, self.words(each)) for each in listed(reference)), default=0.0)
 
 
 class RougeOverlap(_InLanguage):
@@ -180,7 +181,7 @@ class KeywordOverlap(WordOverlap):
         words = self.words(text_of(prediction, self.evaluator))
         if keyword and self._found(words, self.words(keyword)) < _KEYWORD_SHARE[self.language]:
             return 0.0
-        return 100 * overlap(words, self.words(first))
+        return 100 * bag_f1(words, self.words(first))
 
     def _found(self, words: list[str], keyword: list[str]) -> float:
         if not keyword:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.scores import MeasureFamily
 from kshot.core.errors import DataError
+from kshot.core.metric import Aggregate
 from kshot.core.records import Sample, Value
 from kshot.metrics import Metric
+from kshot.metrics.aggregates import OfSums
 
 
 class AverageLoss(Metric):
@@ -28,7 +31,7 @@ class AverageLoss(Metric):
         return _number(prediction)
 
 
-class LossPerToken(Metric):
+class LossPerToken(MeasureFamily):
     """The loss of all texts together, per token."""
 
     name = "average_ppl"
@@ -45,11 +48,9 @@ class LossPerToken(Metric):
             raise DataError(f"AverageInferencePPLEvaluator takes a loss and a number of tokens, not {prediction!r:.60}")
         return {self.name: (_number(prediction[0]), _number(prediction[1]))}
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - it has one name
+    def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - it has one name
         """Divide the sum of the losses by that of the tokens."""
-        pairs = [value for value in values if isinstance(value, tuple)]
-        tokens = math.fsum(pair[1] for pair in pairs)
-        return math.fsum(pair[0] for pair in pairs) / tokens if tokens else 0.0
+        return OfSums(lambda sums: sums[0] / sums[1] if sums[1] else 0.0)
 
 
 def _number(value: Any) -> float:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kshot.configs.evaluators.basic import edit_distance
 from kshot.configs.evaluators.factories import Factory, plain, version_of
 from kshot.configs.evaluators.scores import (
     RIGHT,
@@ -25,6 +24,7 @@ from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value, reference
 from kshot.metrics import Metric
+from kshot.metrics.words import edit_distance
 
 _WITHOUT_KEYWORD = 0.2
 """What a likeness to the needle is worth in an answer that lacks its keyword."""

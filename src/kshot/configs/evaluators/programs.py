@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kshot.configs.evaluators.basic import CompletedPrograms
@@ -24,6 +25,7 @@ from kshot.configs.evaluators.scores import text_of
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
+from kshot.core.metric import Measure
 from kshot.core.records import Row, Sample, Value
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import test_code, tests_of_sample
@@ -77,9 +79,9 @@ class PassedAtK(PassAtK):
         return f"{type(self).__name__}({self._kind!r}, k={self.k!r})"
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def measures(self) -> Sequence[Measure]:
         """``pass@k`` for every k, after what the dataset puts before it."""
-        return tuple(f"{self._prefix}pass@{k}" for k in self.k)
+        return [replace(measure, name=f"{self._prefix}{measure}") for measure in super().measures]
 
     def with_k(self, k: int | Sequence[int]) -> PassAtK:
         """Return a copy of this metric with another k."""
@@ -93,7 +95,7 @@ class PassedAtK(PassAtK):
         passed = {reply: _outcome(self._cases, sample, reply) == "pass" for reply in dict.fromkeys(replies)}
         right = sum(passed[reply] for reply in replies)
         values = [100 * self.estimate_pass_at_k(len(replies), right, k) for k in self.k]
-        return dict(zip(self.names, values, strict=True))
+        return dict(zip(map(str, self.measures), values, strict=True))
 
 
 def _outcome(made: Cases, sample: Sample, reply: str) -> str:

@@ -1,88 +1,156 @@
-"""Rows that are asked several times, as OpenCompass and AISBench score them: the average of the runs, and by k."""
+"""Rows that are asked several times: a metric of one reply becomes one of all, as kshot or another project has it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
-from kshot.configs.evaluators.scores import SeesRows
+from kshot.configs.evaluators.scores import RIGHT, SeesRows
 from kshot.core.errors import DataError
-from kshot.core.protocols import JudgedScorer
-from kshot.core.records import Absent, Request, RequestGenerator, Sample, Value
-from kshot.metrics import Metric
-from kshot.statistics.figures import OWN_AGGREGATE
-from kshot.statistics.resampling import mean
+from kshot.core.metric import MEAN, Measure, Metric, Whole, judged
+from kshot.core.records import Absent, Request, RequestGenerator, Sample
+from kshot.metrics import PassAtK
+from kshot.metrics.aggregates import OfSums
 
 _THRESHOLDS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
+Form: TypeAlias = Literal["kshot", "opencompass", "ais_bench", "copies"]
+"""What is reported of several replies to a row.
 
-class RunsAverage(SeesRows):
-    """Each figure of a metric, averaged over the runs: the n-th reply to each row belongs to the n-th run.
+- ``kshot``: ``avg@n``, and for each k ``pass@k`` (unbiased) and ``cons@k`` (the majority).
+- ``opencompass`` and ``ais_bench``: each figure averaged over the runs; the n-th reply to each row belongs to the n-th
+  run. If a k is above 1 and answers are right or wrong, there is more for every k. OpenCompass: ``G-Pass@k_t`` is the
+  probability that of k drawn replies at least the share t is right, ``mG-Pass@k`` the mean of that over the shares
+  above a half. AISBench: ``avg@n``, ``pass@k``, and ``cons@k``, whether more than half of k replies are right in all.
+  Rows with a column ``subdivision`` have them by its values, too.
+- ``copies``: the metric over all replies together, under its own names; a row with its copies stays one question.
+"""
 
-    If a k is above 1 and answers are right or wrong, there is more for every k. OpenCompass: ``G-Pass@k_t`` is the
-    probability that of k drawn replies at least the share t is right, ``mG-Pass@k`` the mean of that over the shares
-    above a half. AISBench: ``avg@n``, ``pass@k``, and ``cons@k``, whether more than half of k replies are right in all.
-    Rows with a column ``subdivision`` have them by its values, too.
-    """
 
-    grouped = True
+def repeated(metric: Metric, n: int, ks: Sequence[int] = (), form: Form = "kshot") -> Repeated:
+    """Return a metric of n replies to each row."""
+    for k in ks:
+        if not 0 < k <= n:
+            raise DataError(f"k is {k}, and each row is asked {n} times", hint="k must be from 1 to n.")
+    return _ByMajority(metric, n, ks) if form == "kshot" else _Runs(metric, n, ks, form)
 
-    def __init__(self, metric: Metric, n: int, ks: Sequence[int] = (), framework: str = "opencompass") -> None:
-        self.metric, self.n, self.framework = metric, n, framework
-        self.ks = tuple(ks) if max(ks, default=1) > 1 and (metric.binary or isinstance(metric, JudgedScorer)) else ()
-        self.higher_is_better = metric.higher_is_better
+
+class Repeated(SeesRows):
+    """A metric of several replies to each row. Its measures have the scale of the metric of one reply."""
+
+    def __init__(self, metric: Metric, n: int, ks: Sequence[int]) -> None:
+        self.metric, self.n, self.ks = metric, n, tuple(ks)
+
+    def __repr__(self) -> str:
+        """Show the settings."""
+        return f"{type(self).__name__}({self.metric!r}, {self.n}, {self.ks!r})"
+
+    @property
+    def judge_requests(self) -> Callable[[Sample], Sequence[Request]] | None:
+        """What a judge is asked about one reply, as it is about each; None if the metric asks none."""
+        return next((each.judge_requests for each in judged([self.metric])), None)
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Show the samples to the metric."""
+        if isinstance(self.metric, SeesRows):
+            self.metric.see(samples)
+
+    def _mean(self, name: str, like: Measure) -> Measure:
+        """Return the measure of a mean, of the scale of another measure."""
+        return Measure(name, bounds=like.bounds, higher_is_better=like.higher_is_better, grouped=True)
+
+
+class _ByMajority(Repeated):
+    """``avg@n``, ``pass@k`` and ``cons@k`` of the first measure."""
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """``avg@n``, and ``pass@k`` and ``cons@k`` for every k."""
+        names = (f"avg@{self.n}", *(f"{what}@{k}" for k in self.ks for what in ("pass", "cons")))
+        return [self._mean(name, self.metric.measures[0]) for name in names]
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
+        """Rate each reply, and the majority of the first k."""
+        rated = {repr(each): self._one(sample, each) for each in answer}
+        values = [rated[repr(each)] for each in answer]
+        right = sum(value >= RIGHT for value in values)
+        found = {f"avg@{self.n}": sum(values) / len(values)}
+        for k in self.ks:
+            found[f"pass@{k}"] = 100 * PassAtK.estimate_pass_at_k(len(values), right, k)
+            majority = Counter(repr(each) for each in answer[:k]).most_common(1)[0][0]
+            found[f"cons@{k}"] = rated[majority]
+        return found
+
+    def _one(self, sample: Sample, answer: Any) -> float:
+        scored = self.metric.score(sample, answer)
+        if not isinstance(scored, Mapping):
+            raise DataError("a judge cannot be combined with n", hint="Leave n out of the entry.")
+        measure = self.metric.measures[0]
+        value = scored[measure.name]
+        if isinstance(value, Absent):
+            raise DataError(f"{measure} cannot be combined with n: {value.why}", hint="Leave n out of the entry.")
+        found = measure.aggregate([value])
+        if found is None:
+            raise DataError(
+                f"{measure} cannot be combined with n: one reply has none", hint="Leave n out of the entry."
+            )
+        return found
+
+
+class _Runs(Repeated):
+    """Each measure of a metric over the runs, or over all replies; and what else a project reports for every k."""
+
+    def __init__(self, metric: Metric, n: int, ks: Sequence[int], form: Form) -> None:
+        right_or_wrong = any(measure.binary for measure in metric.measures[:1]) or judged([metric])
+        super().__init__(metric, n, ks if max(ks, default=1) > 1 and right_or_wrong else ())
+        self.form = form
         self._subdivisions: dict[str, None] = {}
-        for k in ks:
-            if not 0 < k <= n:
-                raise DataError(f"k is {k}, and each row is asked {n} times", hint="k must be from 1 to n.")
 
     def __repr__(self) -> str:
         """Show the settings alone: the subdivisions are the rows'."""
-        return f"RunsAverage({self.metric!r}, {self.n}, {self.ks!r})"
+        return f"{type(self).__name__}({self.metric!r}, {self.n}, {self.ks!r}, {self.form!r})"
 
     @property
-    def name(self) -> str:  # type: ignore[override]  # made from the metric's, so it is read-only
-        """That of the first figure."""
-        return self._averaged(self.metric.names[0]) if self.metric.names else ""
+    def measures(self) -> Sequence[Measure]:
+        """``accuracy (4 runs average)`` and so on, then those by k; those of subdivisions are details."""
+        first = next(iter(self.metric.measures), Measure(""))
+        passed = [self._mean(name, first) for name in self._passed(self.n)]
+        divided = [
+            replace(each, name=f"{part}/{each}", aggregate=_RATIO, detail=True)
+            for part in self._subdivisions
+            for each in passed
+        ]
+        return [*map(self._over_runs, self.metric.measures), *passed, *divided]
 
-    @property
-    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]  # as above
-        """The ends of the scale: those of the repeated metric."""
-        return self.metric.bounds
+    def _over_runs(self, measure: Measure) -> Measure:
+        """Return a measure over all runs: a mean stays one, others are computed of all replies or of each run."""
+        function = partial(self._together if self.form == "copies" else self._averaged, measure)
+        aggregate = MEAN if measure.aggregate.key == MEAN.key else Whole(function)
+        own = replace(self._mean(self._name(measure), measure), aggregate=aggregate)
+        return replace(own, detail=measure.detail)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """``accuracy (4 runs average)`` and so on, then G-Pass@k."""
-        passed = [*self._passed(self.n)]
-        return (*map(self._averaged, self.metric.names), *passed, *self._divided())
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """Those of the metric, and those of subdivisions."""
-        return (*map(self._averaged, self.metric.details), *self._divided())
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """What is no mean of the replies is computed by the metric."""
-        own = {self._averaged(name): OWN_AGGREGATE for name in self.metric.aggregates}
-        return own | dict.fromkeys(self._divided(), OWN_AGGREGATE)
-
-    def _divided(self) -> list[str]:
-        """Return the names of the figures of subdivisions."""
-        return [f"{each}/{name}" for each in self._subdivisions for name in self._passed(self.n)]
+    def _name(self, measure: Measure) -> str:
+        if self.form == "copies":
+            return measure.name
+        name = "accuracy" if measure.name == "pass@1" and self.form == "ais_bench" else measure.name
+        return f"{name} ({self.n} runs average)"
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the subdivisions, and show the samples to the metric."""
         given = list(samples)
         if self.ks:
             self._subdivisions |= {str(s.fields["subdivision"]): None for s in given if "subdivision" in s.fields}
-        if isinstance(self.metric, SeesRows):
-            self.metric.see(given)
+        super().see(given)
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent] | RequestGenerator:
+    # ---- one row ----
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any] | RequestGenerator:
         """Score every reply."""
-        if isinstance(self.metric, JudgedScorer):
+        if judged([self.metric]):
             return self._asked(sample, answer)
         found = [self.metric.score(sample, each) for each in answer]
         return self._joined(sample, [each for each in found if isinstance(each, Mapping)])
@@ -94,27 +162,25 @@ class RunsAverage(SeesRows):
             found.append(scored if isinstance(scored, Mapping) else (yield from scored))
         return self._joined(sample, found)
 
-    def _joined(self, sample: Sample, found: Sequence[Mapping[str, Value | Absent]]) -> Mapping[str, Value | Absent]:
+    def _joined(self, sample: Sample, found: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         """Return the values of the runs: their mean where figures are means, else all of them side by side."""
-        joined: dict[str, Value | Absent] = {}
-        for name in self.metric.names:
-            values = [each[name] for each in found]
+        joined: dict[str, Any] = {}
+        for measure in self.metric.measures:
+            values = [each[measure.name] for each in found]
             told = [value for value in values if not isinstance(value, Absent)]
             if len(told) < len(values):
-                joined[self._averaged(name)] = next(value for value in values if isinstance(value, Absent))
-            elif name in self.metric.aggregates:
-                joined[self._averaged(name)] = tuple(part for value in told for part in _parts(value))
+                joined[self._name(measure)] = next(value for value in values if isinstance(value, Absent))
+            elif measure.aggregate.key == MEAN.key:
+                joined[self._name(measure)] = measure.aggregate(told)
             else:
-                joined[self._averaged(name)] = mean(told)
+                parts = (value if isinstance(value, tuple) else (value,) for value in told)
+                joined[self._name(measure)] = tuple(part for each in parts for part in each)
         return joined | self._passes(sample, found)
 
-    def _passes(self, sample: Sample, found: Sequence[Mapping[str, Value | Absent]]) -> dict[str, Value]:
+    def _passes(self, sample: Sample, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if not self.ks:
             return {}
-        first = self.metric.names[0]
-        told = [each[first] for each in found]
-        right = sum((self.metric.reduce(first, [value]) or 0.0) > 0 for value in told if not isinstance(value, Absent))
-        passed = self._passed(right)
+        passed = self._passed(sum(is_right(self.metric.measures[0], each) for each in found))
         mine = str(sample.fields.get("subdivision"))
         divided = {
             f"{each}/{name}": (value, 1.0) if each == mine else (0.0, 0.0)
@@ -125,9 +191,9 @@ class RunsAverage(SeesRows):
 
     def _passed(self, right: int) -> dict[str, float]:
         """Return what a row gets of whose replies so many are right."""
-        found = {f"avg@{self.n}": 100 * right / self.n} if self.ks and self.framework == "ais_bench" else {}
+        found = {f"avg@{self.n}": 100 * right / self.n} if self.ks and self.form == "ais_bench" else {}
         for k in self.ks:
-            if self.framework == "ais_bench":
+            if self.form == "ais_bench":
                 found |= {f"pass@{k}": 100 * at_least(1, k, right, self.n), f"cons@{k}": 100.0 * (right > k / 2)}
                 continue
             for share in _THRESHOLDS:
@@ -136,49 +202,33 @@ class RunsAverage(SeesRows):
             found[f"mG-Pass@{k}"] = 200 / k * math.fsum(at_least(least, k, right, self.n) for least in above)
         return found
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
+    # ---- all rows ----
+
+    def _averaged(self, measure: Measure, values: Sequence[tuple[Any, ...]]) -> float | None:
         """Average the figures of the runs."""
-        if name in self._divided():
-            pairs = [value for value in values if isinstance(value, tuple)]
-            total, count = (math.fsum(column) for column in zip(*pairs, strict=True))
-            return total / count if count else None
-        inner = next((each for each in self.metric.aggregates if self._averaged(each) == name), None)
-        if inner is None:
-            return mean(values)
-        split = [value for value in values if isinstance(value, tuple)]
-        width = len(split[0]) // self.n
-        runs = [[_value(each[at : at + width]) for each in split] for at in range(0, len(split[0]), width)]
-        figures = [found for run in runs if (found := self.metric.reduce(inner, run)) is not None]
-        return mean(figures) if len(figures) == len(runs) else None
+        figures = [
+            found for run in zip(*self._split(values), strict=True) if (found := measure.aggregate(run)) is not None
+        ]
+        return MEAN(figures) if len(figures) == self.n else None
 
-    @property
-    def _suffix(self) -> str:
-        return f" ({self.n} runs average)"
+    def _together(self, measure: Measure, values: Sequence[tuple[Any, ...]]) -> float | None:
+        """Measure all replies together."""
+        return measure.aggregate([value for each in self._split(values) for value in each])
 
-    def _averaged(self, name: str) -> str:
-        return ("accuracy" if name == "pass@1" and self.framework == "ais_bench" else name) + self._suffix
+    def _split(self, values: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+        """Return the values of the replies to each row."""
+        width = len(values[0]) // self.n
+        cut = [[each[at : at + width] for at in range(0, len(each), width)] for each in values]
+        return cut if width > 1 else [[part for (part,) in each] for each in cut]
 
 
-class JudgedRunsAverage(RunsAverage):
-    """The average of runs that a judge rates: a run must know that it asks one."""
-
-    def judge_requests(self, sample: Sample) -> Sequence[Request]:
-        """Return what the judge is asked about one reply; it is asked about each."""
-        return self.metric.judge_requests(sample) if isinstance(self.metric, JudgedScorer) else ()
+_RATIO = OfSums(lambda sums: sums[0] / sums[1] if sums[1] else None)
 
 
-def runs_average(metric: Metric, n: int, ks: Sequence[int], framework: str) -> RunsAverage:
-    """Return the average of n runs of a metric."""
-    made = JudgedRunsAverage if isinstance(metric, JudgedScorer) else RunsAverage
-    return made(metric, n, ks, framework)
-
-
-def _parts(value: Value) -> tuple[float, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _value(parts: tuple[float, ...]) -> Value:
-    return parts if len(parts) > 1 else parts[0]
+def is_right(measure: Measure, scored: Mapping[str, Any]) -> bool:
+    """Whether an answer has any points by a measure."""
+    value = scored[measure.name]
+    return not isinstance(value, Absent) and (measure.aggregate([value]) or 0.0) > 0
 
 
 def at_least(least: int, drawn: int, right: int, size: int) -> float:

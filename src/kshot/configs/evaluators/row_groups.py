@@ -12,10 +12,9 @@ from kshot.configs.evaluators.factories import Factory, either, plain
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, shares
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value
-from kshot.metrics.aggregates import share
-from kshot.statistics.figures import OWN_AGGREGATE
-from kshot.statistics.resampling import mean
+from kshot.core.metric import MEAN, Aggregate, Observation, Whole
+from kshot.core.records import Sample
+from kshot.metrics.aggregates import SHARE
 
 _LETTERS, _OTHER = "ABCD", "-"
 _ORDERS = {4: ("ABCD", "BCDA", "CDAB", "DABC"), 1: ("ABCD",)}
@@ -59,7 +58,6 @@ class Circular(SeesRows, CorpusMetric):
     name = "acc_4"
 
     def __init__(self) -> None:
-        super().__init__()
         self._asked: set[tuple[int, str]] = set()
         self._whole = False
 
@@ -78,10 +76,9 @@ class Circular(SeesRows, CorpusMetric):
         """The shares of the letters break nothing down by which systems could be compared."""
         return tuple(name for name in (*_PRIORS, *_MORE) if name not in ("perf_1", "perf_4"))
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """Some are means of the rows."""
-        return {"acc_1": "share"} | dict.fromkeys((*_MORE, *_VOTES), OWN_AGGREGATE)
+    def aggregate(self, name: str) -> Aggregate:
+        """Return a mean of the rows, or a share of the questions."""
+        return SHARE if name == "acc_1" else super().aggregate(name) if name in _MORE or name in _VOTES else MEAN
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find out in which orders each question is asked."""
@@ -89,8 +86,8 @@ class Circular(SeesRows, CorpusMetric):
         self._asked = {(i, row.question) for row in rows for i, orders in _ORDERS.items() if row.order in orders}
         self._whole = len(rows) == len(_LETTERS) * sum(row.order in _ORDERS[1] for row in rows)
 
-    def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
-        """Keep a pair; figures that are means get a plain value."""
+    def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
+        """Return a pair; figures that are means get a plain value."""
         said = str(pair[0])
         found = _circled(said, str(pair[1]))
         first = found.order in _ORDERS[1]
@@ -101,17 +98,11 @@ class Circular(SeesRows, CorpusMetric):
             "acc_4": 100.0 * (found.right and found.order in _ORDERS[4]),
             "acc_1": (float(found.right and first), rows),
         }
-        return {**super().keep(pair), **rights, **priors}
+        return {**super().observed(pair), **rights, **priors}
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        """Return a mean, or a share of the questions."""
-        if name == "acc_1":
-            return share(values)
-        return super().reduce(name, values) if name in self.aggregates else mean(values)
-
-    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float | None:
+    def figure(self, name: str, values: Sequence[Observation]) -> float | None:
         """Group the rows by question."""
-        found = [_circled(str(prediction), str(gold)) for prediction, gold, _ in pairs]
+        found = [_circled(str(value.content[0]), str(value.content[1])) for value in values]
         if name in _VOTES:
             rights = self._voted(found, _VOTES[name])
         else:
@@ -180,11 +171,16 @@ class Drop(Tally):
             found["acc_drop"] = 1 - found["acc_after"] / found["acc_before"]
         return found
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
+    def aggregate(self, name: str) -> Aggregate:
         """Return the figure; there is no drop of nothing, which is an error as it is in the home."""
-        if name == "acc_drop" and len(values) > 1 and not any(value[2] for value in values if isinstance(value, tuple)):
-            raise DataError("acc_drop cannot be computed: no answer to a question without an attack is right")
-        return super().reduce(name, values)
+        own = super().aggregate(name)
+
+        def dropped(values: Sequence[Counts]) -> float | None:
+            if len(values) > 1 and not any(value[2] for value in values):
+                raise DataError("acc_drop cannot be computed: no answer to a question without an attack is right")
+            return own(values)
+
+        return Whole(dropped) if name == "acc_drop" else own
 
 
 _CONTAMINATIONS = {

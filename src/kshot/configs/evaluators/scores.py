@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Row, Sample, Value, reference
+from kshot.core.metric import MEAN, Aggregate, Measure
+from kshot.core.records import Row, Sample, reference
 from kshot.metrics import Metric
-from kshot.metrics.aggregates import rounded_share, share
-from kshot.statistics.resampling import mean
+from kshot.metrics.aggregates import ROUNDED_SHARE, SHARE
 
 RIGHT, WRONG = 100.0, 0.0
 
 
-class Points(Metric):
+class MeasureFamily(Metric):
+    """A metric whose measures are alike: a subclass gives their names, and how the values of each are aggregated."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the measures."""
+        return (self.name,)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Those of the names that break another one down; systems are not compared by them."""
+        return ()
+
+    def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - a subclass aggregates each name in its own way
+        """Return how the values of a name become its figure."""
+        return MEAN
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """A measure for each name."""
+        like = Measure("", bounds=self.bounds, binary=self.binary, higher_is_better=self.higher_is_better)
+        details = self.details
+        return [replace(like, name=name, aggregate=self.aggregate(name), detail=name in details) for name in self.names]
+
+
+class Points(MeasureFamily):
     """The mean of what each answer gets, from 0 to 100; a subclass says how much in ``rate``."""
 
     bounds: tuple[float, float] | None = (WRONG, RIGHT)
@@ -42,16 +68,11 @@ class Share(Points):
 
     rounded = False
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """It is computed from sums."""
-        return dict.fromkeys(self.names, "rounded_share" if self.rounded else "share")
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - one rule for all names
+    def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - one rule for all names
         """Return the share of the summed points."""
-        return rounded_share(values) if self.rounded else share(values)
+        return ROUNDED_SHARE if self.rounded else SHARE
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Return (points, out of) under the name."""
         points, out_of = self.points(prediction, reference)
         return {self.name: (float(points), float(out_of))}
@@ -67,7 +88,7 @@ class RoundedPoints(Share):
     rounded = True
 
 
-class SeesRows(Metric):
+class SeesRows(MeasureFamily):
     """A metric whose names depend on the rows: it is shown all of them before the first answer is scored."""
 
     def see(self, samples: Iterable[Sample]) -> None:
@@ -104,16 +125,11 @@ class BySubset(SeesRows, RightOrWrong):
         """Those of the subsets."""
         return self._subsets
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """Those of the subsets are computed from sums."""
-        return dict.fromkeys(self._subsets, "share")
+    def aggregate(self, name: str) -> Aggregate:
+        """Return the share of right answers; that of a subset whose samples all failed is None."""
+        return SHARE if name in self._subsets else MEAN
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        """Return the share of right answers; None of a subset whose samples all failed."""
-        return share(values) if name in self._subsets else mean(values)
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Score an answer in all subsets of its sample."""
         gold, row = _gold_and_row(sample)
         points, own = self.rate(answer, gold), set(self.subsets_of(gold, row))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import Any
 
@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.factories import Factory, either, plain
+from kshot.configs.evaluators.scores import MeasureFamily
 from kshot.configs.evaluators.words import chinese_cut
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import BackendError
 from kshot.core.extras import import_package, require
+from kshot.core.metric import Aggregate, Whole
 from kshot.core.records import Value
 from kshot.metrics import Metric, Rouge
-from kshot.metrics.aggregates import bleu
+from kshot.metrics.aggregates import BLEU
 from kshot.metrics.references import reference_texts
 
 _KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -27,7 +29,7 @@ _MOST_KEPT = 2000
 """For so many samples the draws are kept: 8 MB for each of the four."""
 
 
-class ResampledRouge(Metric):
+class ResampledRouge(MeasureFamily):
     """F of rouge_score without a stemmer. The figure is the median of 1,000 means of samples drawn with repetition.
 
     The draws are those of numpy's older generator with the seed 0: for each of the four names in turn, 1,000 of them.
@@ -46,7 +48,11 @@ class ResampledRouge(Metric):
         found = [_scorer().score(text, str(prediction)) for text in reference_texts(reference, "RougeEvaluator")]
         return {kind: 100 * max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS}
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def aggregate(self, name: str) -> Aggregate:
+        """Return the median of the means of the draws."""
+        return Whole(partial(self._median, name))
+
+    def _median(self, name: str, values: Sequence[float]) -> float:
         """Return the median of the means of the draws; that of many sorted values, which are a resample, is nearly it.
 
         The figure itself is computed from values in the order of the samples, which is not a sorted one.
@@ -81,7 +87,7 @@ def _drawn(size: int) -> NDArray[np.float32]:
     return np.stack(rows).astype(np.float32).reshape(len(_KINDS), _RESAMPLES, size)
 
 
-class ChineseRouge(Metric):
+class ChineseRouge(MeasureFamily):
     """F of the package rouge_chinese: words by jieba, after the general clean-up; a text without words is a word."""
 
     name = "rouge1"
@@ -109,36 +115,31 @@ class ChineseRouge(Metric):
         return {name: 100 * float(scores[kind]["f"]) for name, kind in kinds}
 
 
-class PlainBleu(Metric):
+class PlainBleu(MeasureFamily):
     """BLEU of the whole corpus, by sacrebleu."""
 
     name = "BLEU"
     bounds = (0.0, 100.0)
 
     def __init__(self, tokenizer: str | None = None) -> None:
-        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.bleu import BLEU as SACREBLEU
 
         self.tokenizer = tokenizer
-        self._bleu = BLEU(effective_order=True, tokenize=tokenizer)
+        self._bleu = SACREBLEU(effective_order=True, tokenize=tokenizer)
 
     def __repr__(self) -> str:
         """Show the tokenizer."""
         return f"PlainBleu({self.tokenizer!r})"
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """It is computed from sums."""
-        return {self.name: "bleu"}
+    def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - there is one name
+        """Return the score of the summed counts."""
+        return BLEU
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Return what one reply adds to the sums of the corpus."""
         texts = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
         scored = self._bleu.sentence_score(str(prediction), texts)
         return {self.name: tuple(float(x) for x in (scored.sys_len, scored.ref_len, *scored.counts, *scored.totals))}
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
-        """Return the score of the summed counts."""
-        return bleu(values)
 
 
 def _flores_bleu(evaluator: str) -> PlainBleu:

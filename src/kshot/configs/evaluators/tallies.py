@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshot.configs.evaluators.scores import SeesRows
-from kshot.core.records import Gold, Sample, Value, reference
-from kshot.statistics.figures import OWN_AGGREGATE
-from kshot.statistics.resampling import mean
+from kshot.core.metric import MEAN, Aggregate
+from kshot.core.records import Gold, Sample, reference
+from kshot.metrics.aggregates import OfSums
 
-Counts = tuple[float, ...]
+Counts: TypeAlias = Sequence[float]
 """What is counted of one sample, or of several together."""
 
 
@@ -28,10 +27,9 @@ class Tally(SeesRows):
         """All names but the first one."""
         return self.names[1:]
 
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """Only the metric knows how sums become figures."""
-        return {name: OWN_AGGREGATE for name in self.names if name != self.mean}
+    def aggregate(self, name: str) -> Aggregate:
+        """Return the figure of the sums, which only the metric knows."""
+        return MEAN if name == self.mean else OfSums(lambda sums: self.figures(sums).get(name))
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Look at no sample: the names are known."""
@@ -44,22 +42,15 @@ class Tally(SeesRows):
         """Return the figures of added counts, by name; a name that is left out has no sample."""
         raise NotImplementedError
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Count."""
         counts = tuple(float(count) for count in self.counts(sample, answer))
         alone = {self.mean: float(self.figures(counts)[self.mean])} if self.mean else {}
         return {name: alone.get(name, counts) for name in self.names}
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Score an answer without a row."""
         return self.score(Sample("", {}, Gold(reference)), prediction)
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
-        """Return the figure of the sums."""
-        if name == self.mean:
-            return mean(values)
-        columns = zip(*(value for value in values if isinstance(value, tuple)), strict=True)
-        return self.figures(tuple(math.fsum(column) for column in columns)).get(name)
 
 
 def gold_of(sample: Sample) -> Any:

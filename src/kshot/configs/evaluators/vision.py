@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kshot.cleanups.literals import NO_VALUE, literal
-from kshot.configs.evaluators.basic import edit_distance
 from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import BySubset, Points, RightOrWrong, text_of, texts_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.metrics import Metric
+from kshot.metrics.words import edit_distance
 
 _MARK = "<|im_end|>"
 _BETWEEN_WORDS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))

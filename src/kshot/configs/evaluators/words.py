@@ -1,19 +1,16 @@
-"""Words of a text, as question answering compares them, and how alike two texts are."""
+"""English and Chinese words of a text, and ROUGE-L of two texts, by packages that kshot does not need otherwise."""
 
 from __future__ import annotations
 
 import logging
-import re
 import string
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.extras import import_package
+from kshot.metrics.words import plain_words
 
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_ASCII_SIGNS = str.maketrans("", "", string.punctuation)
 _WIDE_SIGNS = (
     "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟〰〾〿"
     "–—‘’‛“”„‟…‧﹏"
@@ -21,11 +18,6 @@ _WIDE_SIGNS = (
 _ALL_SIGNS = str.maketrans("", "", string.punctuation + _WIDE_SIGNS)
 
 Cut = Callable[[str], list[str]]
-
-
-def plain_words(text: str) -> list[str]:
-    """Return the words in small letters, without ASCII punctuation and articles."""
-    return _ARTICLES.sub(" ", text.lower().translate(_ASCII_SIGNS)).split()
 
 
 def bare(text: str) -> str:
@@ -58,15 +50,6 @@ def words_in(language: str, purpose: str) -> Cut:
     return words
 
 
-def overlap(words: Sequence[str], gold: Sequence[str]) -> float:
-    """Return F1 of two bags of words, from 0 to 1."""
-    common = (Counter(words) & Counter(gold)).total()
-    if not common:
-        return 0.0
-    precision, recall = common / len(words), common / len(gold)
-    return 2 * precision * recall / (precision + recall)
-
-
 def rouge_l(purpose: str) -> Callable[[str, str], float]:
     """Return the function that gives ROUGE-L's F of two texts by the package rouge; 0 where that cannot compute it."""
     package: Any = import_package(purpose, "rouge")
@@ -79,25 +62,3 @@ def rouge_l(purpose: str) -> Callable[[str, str], float]:
             return 0.0
 
     return score
-
-
-def likeness(left: str, right: str) -> int:
-    """Return how alike two texts are, from 0 to 100: twice their longest common subsequence by their length."""
-    if left == right:
-        return 100
-    if not left or not right:
-        return 0
-    return round(200 * _common_length(left, right) / (len(left) + len(right)))
-
-
-def _common_length(left: str, right: str) -> int:
-    """Return the length of the longest common subsequence, many letters of the left text at once (Hyyrö's bits)."""
-    places: dict[str, int] = {}
-    for at, letter in enumerate(left):
-        places[letter] = places.get(letter, 0) | 1 << at
-    full = (1 << len(left)) - 1
-    free = full
-    for letter in right:
-        taken = free & places.get(letter, 0)
-        free = ((free + taken) | (free - taken)) & full
-    return len(left) - free.bit_count()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, MutableSequence, Sequence
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.generation import GenerationDataset
 from kshot.datasets.llmbox.results import class_results
@@ -132,7 +132,7 @@ class LLMBoxMultipleChoice(LLMBoxDataset, MultipleChoiceDataset):
     """LLMBox's class of multiple choice. A tie goes to the first option."""
 
     evaluation_type = "ranking"
-    metrics: Sequence[Scorer | str] = (Accuracy(),)
+    metrics: Sequence[Metric | str] = (Accuracy(),)
     on_tie: OnTie = "first"
 
     def __init__(self, settings: DatasetSettings | None = None, subset_name: str | None = None) -> None:

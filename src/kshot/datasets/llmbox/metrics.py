@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value
+from kshot.core.records import Sample
 from kshot.datasets.llmbox.row_metrics import GaokaoBenchMetric, IFEval
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity, Rouge
 from kshot.metrics.references import MultiRef
@@ -90,7 +90,7 @@ _PROGRAM = "{pred}"
 class LLMBoxPassAtK(PassAtK):
     """pass@k; the reference is a whole program, with ``{pred}`` where the prediction goes."""
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Run what comes before the prediction with it, and what comes after it as the tests."""
         if not isinstance(reference, str) or _PROGRAM not in reference:
             return super().rate(prediction, reference)

@@ -9,17 +9,16 @@ from numbers import Real
 from typing import Any
 
 from kshot.core.answers import Repeats, bare
-from kshot.core.protocols import JudgedScorer
-from kshot.core.records import Absent, Failed, Sample, Value
+from kshot.core.metric import Measure, judged, measure_names
+from kshot.core.records import Failed, Sample
 from kshot.core.task import Task
 from kshot.datasets.llmbox.classes import LLMBoxDataset
-from kshot.metrics import Metric
 
 Call = Callable[[str, Callable[[], Any]], Any]
 """Calls code of the class; an error names it."""
 
 
-class OwnFigures(Metric):
+class OwnFigures:
     """What ``calculate_metric`` of a class gives beside, or in place of, the figures of its metrics.
 
     A figure has a value for each sample where the class gives one; else every sample has the figure itself.
@@ -35,14 +34,9 @@ class OwnFigures(Metric):
         return f"OwnFigures({self._dataset.display_name!r})"
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its figures, once all answers are there."""
-        return tuple(self._values)
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """Means, all of them."""
-        return {}
+    def measures(self) -> Sequence[Measure]:
+        """The means of its figures, once all answers are there."""
+        return [Measure(name) for name in self._values]
 
     def compute(self, predictions: Sequence[Any]) -> None:
         """Have the class compute its figures over all predictions; those that its metrics give too are left out."""
@@ -60,7 +54,7 @@ class OwnFigures(Metric):
             return f"{group}: {name}"
         return f"{name} (calculate_metric)" if name in self._known else name
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - all were scored at once
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, float]:  # noqa: ARG002 - all were scored at once
         """Return the values of one sample."""
         return {name: values[sample.position] for name, values in self._values.items()}
 
@@ -79,7 +73,7 @@ def _same(one: Any, other: float) -> bool:
 
 def _values(figure: float, scores: Any, size: int) -> list[float]:
     """Return the scores of the samples if the figure is their mean, else the figure for each of them."""
-    plain = [float(score) for score in scores] if isinstance(scores, (list, tuple)) else []
+    plain = [float(score) for score in scores if score is not None] if isinstance(scores, (list, tuple)) else []
     if len(plain) == size and math.isclose(sum(plain) / size, figure, abs_tol=1e-6):
         return plain
     return [figure] * size
@@ -87,7 +81,7 @@ def _values(figure: float, scores: Any, size: int) -> list[float]:
 
 def with_own_figures(task: Task[Any], dataset: LLMBoxDataset, call: Call) -> Task[Any]:
     """Return the task with the figures of ``calculate_metric``, which sees all answers that are scored."""
-    own = OwnFigures(dataset, [name for metric in task.metrics for name in metric.names])
+    own = OwnFigures(dataset, measure_names(task.metrics))
 
     def finish(answers: Sequence[Any]) -> Sequence[Any]:
         done = task.finish(answers) if task.finish is not None else answers
@@ -96,7 +90,7 @@ def with_own_figures(task: Task[Any], dataset: LLMBoxDataset, call: Call) -> Tas
             call("calculate_metric", lambda: own.compute(predictions))
         return done
 
-    if any(isinstance(metric, JudgedScorer) for metric in dataset.metrics):
+    if judged(task.metrics):
         note = f"{dataset.display_name}: its calculate_metric is not called: a judge rates the replies one by one"
         return replace(task, notes=(*task.notes, note))
     return replace(task, metrics=(*task.metrics, own), finish=finish)

@@ -6,22 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
-from kshot.core.records import Absent, Value
+from kshot.core.metric import Measure
 from kshot.metrics import Metric
+from kshot.metrics.aggregates import SHARE
 from kshot.metrics.instruction_checks import follows, loose_forms
+from kshot.metrics.metric import PERCENT
 from kshot.metrics.references import best_over_references
 
 
 class ShareOfPoints(Metric):
     """Points of all samples as a share of the points that could be had; a subclass says what one sample has."""
 
-    bounds = (0.0, 100.0)
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """The share of the summed points."""
+        return (Measure(self.name, SHARE, PERCENT),)
 
     def points(self, prediction: Any, row: Mapping[str, Any]) -> tuple[float, float]:
         """Return the points of one prediction, and the possible ones."""
         raise NotImplementedError
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value | Absent]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, tuple[float, float]]:
         """Return the points of one prediction, and the possible ones, under the name of the metric."""
         if not isinstance(reference, Mapping):
             raise DataError(f"{self.name} needs the row as its reference, not {type(reference).__name__}")
@@ -31,12 +36,6 @@ class ShareOfPoints(Metric):
             raise DataError(
                 f"{self.name} wants the column {exc.args[0]!r}; the row has: {', '.join(reference)}"
             ) from exc
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - it has one name
-        """Divide the sums."""
-        pairs = [value for value in values if isinstance(value, tuple)]
-        possible = sum(pair[1] for pair in pairs)
-        return 100 * sum(pair[0] for pair in pairs) / possible if possible else 0.0
 
 
 class IFEval(ShareOfPoints):
@@ -75,14 +74,13 @@ class GaokaoBenchMetric(ShareOfPoints):
     def __init__(self, multiref_strategy: Literal["none", "max", "leave_one_out"] = "none") -> None:
         self.multiref_strategy = multiref_strategy
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value | Absent]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, tuple[float, float]]:
         """Return the best points over the rows of a reference; those that could be had are the first row's."""
         if not isinstance(reference, list | tuple) or not reference:
             return super().rate(prediction, reference)
         rated = [super(GaokaoBenchMetric, self).rate(prediction, row)[self.name] for row in reference]
-        pairs = [value for value in rated if isinstance(value, tuple)]
         strategy = "leave_one_out" if self.multiref_strategy == "leave_one_out" else "max"
-        return {self.name: (best_over_references(lambda pair: float(pair[0]), pairs, strategy), pairs[0][1])}
+        return {self.name: (best_over_references(lambda pair: float(pair[0]), rated, strategy), rated[0][1])}
 
     def points(self, prediction: Any, row: Mapping[str, Any]) -> tuple[float, float]:
         """Return the points of the letters that were given."""

@@ -9,7 +9,7 @@ from typing import Any
 from kshot.cleanups.letters import letter
 from kshot.core.entry_checks import EntryCheck, Lack
 from kshot.core.errors import DataError, UsageError
-from kshot.core.protocols import Scorer
+from kshot.core.metric import Metric, measure_names
 from kshot.core.records import Answers
 from kshot.datasets.checks import checked_metrics, requested_metrics
 from kshot.datasets.multiple_choice import choice_metrics
@@ -31,13 +31,13 @@ def check_table(dataset: RowsDataset) -> EntryCheck:
         dataset.display_name,
         "messages" if dataset.model_type == "chat" else "text",
         _described(rows, reading),
-        ", ".join(name for metric in metrics for name in metric.names),
+        ", ".join(measure_names(metrics)),
         missing=tuple(_lacks(metrics, reading, rows)),
         notes=reading.notes,
     )
 
 
-def _lacks(metrics: Sequence[Scorer], reading: RowReading, rows: Sequence[Mapping[str, Any]]) -> Iterator[Lack]:
+def _lacks(metrics: Sequence[Metric], reading: RowReading, rows: Sequence[Mapping[str, Any]]) -> Iterator[Lack]:
     yield from (Lack("row", str(fault), (str(fault),)) for fault in reading.faults)
     if reading.faults:
         return
@@ -48,7 +48,7 @@ def _lacks(metrics: Sequence[Scorer], reading: RowReading, rows: Sequence[Mappin
         yield Lack("evaluation", str(exc), (str(exc),))
 
 
-def row_metrics(dataset: RowsDataset) -> list[Scorer]:
+def row_metrics(dataset: RowsDataset) -> list[Metric]:
     """Return the metrics of a table, those of ``--metric`` if there are any; what cannot score it is an error."""
     if dataset.args.metric:
         dataset.metrics = requested_metrics(dataset)
