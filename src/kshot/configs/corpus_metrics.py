@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 from kshot.configs.evaluators.scores import MeasureFamily
 from kshot.configs.names import ConfigCallable
 from kshot.core.errors import DataError
-from kshot.core.metric import Aggregate, Observation, Whole
+from kshot.core.metric import Aggregate, Observation, Whole, places_digest
 from kshot.core.records import Row, Sample, reference
 
 ScoredPair: TypeAlias = tuple[Any, Any, Row]
@@ -38,8 +38,19 @@ class CorpusMetric(MeasureFamily):
         raise NotImplementedError
 
     def figure(self, name: str, values: Sequence[Observation]) -> float | None:
-        """Return one figure of these pairs; a metric of many figures may compute it alone."""
-        return self.figures([value.content for value in values]).get(name)
+        """Return one figure of these pairs; those of the same pairs are computed once."""
+        key = places_digest(values)
+        if key not in self._known:
+            self._known[key] = self.measured(values)
+        return self._known[key].get(name)
+
+    def measured(self, values: Sequence[Observation]) -> Mapping[str, float | None]:
+        """Return the figures of these pairs."""
+        return self.figures([value.content for value in values])
+
+    @cached_property
+    def _known(self) -> dict[bytes, Mapping[str, float | None]]:
+        return {}
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Return the pair."""
@@ -52,11 +63,6 @@ class CorpusMetric(MeasureFamily):
     def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
         """Return a pair as the value of every name."""
         return dict.fromkeys(self.names, Observation(pair))
-
-
-def places_of(values: Sequence[Observation]) -> tuple[bytes, ...]:
-    """Return what tells these values from others, under which their figures can be remembered."""
-    return tuple(value.place for value in values)
 
 
 class Mcc(CorpusMetric):
@@ -113,7 +119,6 @@ class ConfigEvaluator(CorpusMetric):
     def __init__(self, evaluator: ConfigCallable, options: Mapping[str, Any]) -> None:
         self._evaluator, self._options = evaluator, dict(options)
         self._names: tuple[str, ...] = ()
-        self._known: dict[tuple[bytes, ...], Mapping[str, float]] = {}
         self.name = evaluator.__name__
 
     @property
@@ -126,13 +131,6 @@ class ConfigEvaluator(CorpusMetric):
         if not self._names:
             self._names = tuple(self.figures([pair]))
         return super().observed(pair)
-
-    def figure(self, name: str, values: Sequence[Observation]) -> float | None:
-        """Return one of the figures; its ``score`` is called once for the same pairs."""
-        key = places_of(values)
-        if key not in self._known:
-            self._known[key] = self.figures([value.content for value in values])
-        return self._known[key].get(name)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
         """Call its ``score``."""

@@ -93,6 +93,11 @@ class Observation:
         return repr(self.content)
 
 
+def places_digest(values: Sequence[Observation]) -> bytes:
+    """Return what tells these observations from others, under which what is computed of them can be remembered."""
+    return sha256(b"".join(value.place for value in values)).digest()
+
+
 _LOW_BITS = 0x0F
 """The first 12 bits of a digest have no say: so earlier versions drew, and a run gives the same intervals again."""
 

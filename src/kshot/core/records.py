@@ -349,7 +349,6 @@ class Failed:
 
 
 Response: TypeAlias = Generated | Scored | Ranking | Failed
-Value: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.core.metric import MEAN, Measure, Observation, Whole
+from kshot.core.metric import MEAN, Measure, Observation, Whole, places_digest
 from kshot.core.records import Absent, AskFailed, Failed, Sample
 from kshot.core.visible import without_text
 from kshot.lmeval.aggregation import AGGREGATIONS, aggregated
@@ -180,9 +179,9 @@ class WholeFigure(DocumentFigure):
         told = _told(values)
         if not told:
             return None
-        if _key(told) not in self._known:
+        if places_digest(told) not in self._known:
             self._remember([told, *self._resamples(len(values))])
-        return self._known[_key(told)]
+        return self._known[places_digest(told)]
 
     def _resamples(self, size: int) -> list[Group]:
         """Return the resamples of all documents, once, when the first of them is asked for."""
@@ -192,7 +191,7 @@ class WholeFigure(DocumentFigure):
         return [told for told in map(_told, bootstrap_samples(waiting)) if told]
 
     def _remember(self, groups: Sequence[Group]) -> None:
-        new = {key: group for group in groups if (key := _key(group)) not in self._known}
+        new = {key: group for group in groups if (key := places_digest(group)) not in self._known}
         for key, found in zip(new, self._compute(list(new.values())), strict=True):
             value = _float(found)
             self._known[key] = value * self.scale if value is not None and math.isfinite(value) else None
@@ -209,10 +208,6 @@ class WholeFigure(DocumentFigure):
 def _told(values: Group) -> Group:
     """Return the values that are there."""
     return [value for value in values if not isinstance(value.content, Absent)]
-
-
-def _key(values: Group) -> bytes:
-    return sha256(b"".join(value.place for value in values)).digest()
 
 
 class UnlistedFigures:

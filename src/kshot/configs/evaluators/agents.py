@@ -13,7 +13,6 @@ from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.math import SameMath
 from kshot.configs.evaluators.scores import RIGHT, WRONG, Points
 from kshot.configs.scope import Name, Scope
-from kshot.core.records import Value
 from kshot.metrics import Metric
 
 _NEAR = 1e-6
@@ -22,16 +21,13 @@ _NEAR = 1e-6
 class AgentAnswers(Points):
     """Share of right final answers, and of replies with an action."""
 
+    names = ("follow_acc", "reasoning_acc", "action_pct")
+
     def __init__(self, version: str | None = None, framework: str = "") -> None:
         super().__init__("follow_acc")
         self.version, self.framework = version, framework
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The shares."""
-        return ("follow_acc", "reasoning_acc", "action_pct")
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Compare the final answers."""
         right = self._same(prediction, reference)
         points = RIGHT if right else WRONG

@@ -13,7 +13,7 @@ from kshot.cleanups.programs import completed_program, completion_tests
 from kshot.configs.evaluators.factories import Factory, named, plain
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value
+from kshot.core.records import Sample
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import tests_of_sample
 from kshot.metrics.words import edit_distance, plain_words
@@ -149,7 +149,7 @@ class FirstLineF1(Metric):
 class CompletedPrograms(PassAtK):
     """pass@k of functions that complete the row's ``prompt`` and are run against its ``test``."""
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Run every reply."""
         row = sample.fields
         missing = [name for name in ("prompt", "test", "entry_point") if name not in row]

@@ -22,14 +22,10 @@ class CallsCounted(Tally):
 
     mean = name = "accuracy"
     bounds = None
+    names = ("accuracy", "correct_count", "total_count")
 
     def __init__(self, category: str) -> None:
         self.category = category
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The share and the two numbers."""
-        return ("accuracy", "correct_count", "total_count")
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Count a right answer."""

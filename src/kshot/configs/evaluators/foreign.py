@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, places_of
+from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.home import Home
 from kshot.configs.scope import Name, located
@@ -46,7 +46,6 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         self.name, self._where = name.last, where
         self._home, self._whole, self._options = home, name.whole, dict(options)
         self._names: tuple[str, ...] = ()
-        self._known: dict[tuple[bytes, ...], Mapping[str, float | None]] = {}
         self._scored: list[bytes] = []
         self._single: dict[str, dict[bytes, float]] = {}
         self._resamples = self._size = 0
@@ -110,27 +109,27 @@ class HomeEvaluator(SeesRows, CorpusMetric):
 
     def figure(self, name: str, values: Sequence[Observation]) -> float | None:
         """Measure samples: by the mean of what each got, where that is the figure, else by scoring them anew."""
-        key = places_of(values)
         single = self._single.get(name)
-        if single is not None and all(place in single for place in key):
-            return math.fsum(single[place] for place in key) / len(key)
-        return self._figures(values, key).get(name)
+        if single is not None and all(value.place in single for value in values):
+            return math.fsum(single[value.place] for value in values) / len(values)
+        return super().figure(name, values)
 
-    def _figures(self, values: Sequence[Observation], key: tuple[bytes, ...]) -> Mapping[str, float | None]:
-        """Let it score the pairs, once for the same ones; a figure that it does not give for them is none."""
-        pairs = [value.content for value in values]
-        if key not in self._known:
-            none: dict[str, float | None] = dict.fromkeys(self._names)
-            if self._is_resample(key):
-                most = min(_MAX_RESAMPLES, _MAX_DRAWS // len(key))
-                self._resamples += 1
-                if most < _MIN_RESAMPLES or self._resamples > most:
-                    return none
-            found, singles = self._measured_again(pairs, key) if len(pairs) > 1 else (self._alone(pairs), None)
-            self._known[key] = {**none, **found}
-            if singles is not None:
-                self._note_means(key, found, singles)
-        return self._known[key]
+    def measured(self, values: Sequence[Observation]) -> Mapping[str, float | None]:
+        """Let it score the pairs; a figure that it does not give for them is none."""
+        pairs, places = [value.content for value in values], [value.place for value in values]
+        none: dict[str, float | None] = dict.fromkeys(self._names)
+        if len(pairs) == 1:
+            return none | self._alone(pairs)
+        drawn = self._is_resample(places)
+        if drawn:
+            most = min(_MAX_RESAMPLES, _MAX_DRAWS // len(pairs))
+            self._resamples += 1
+            if most < _MIN_RESAMPLES or self._resamples > most:
+                return none
+        found, singles = self._measured_again(pairs, drawn=drawn)
+        if singles is not None:
+            self._note_means(places, found, singles)
+        return none | dict(found)
 
     def _measured(
         self, pairs: Sequence[ScoredPair], *, tried: bool = False
@@ -172,13 +171,13 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             raise DataError(what, hint=hint)
 
     def _measured_again(
-        self, pairs: Sequence[ScoredPair], key: tuple[bytes, ...]
+        self, pairs: Sequence[ScoredPair], *, drawn: bool
     ) -> tuple[Mapping[str, float | None], list[float] | None]:
         """Return the figures of all samples, or of a resample, which has none where the evaluator fails on it."""
         try:
             return self._measured(pairs)
         except DataError as exc:
-            if not self._is_resample(key) or (isinstance(exc, GuestFault) and exc.kind in _FINAL_FAULTS):
+            if not drawn or (isinstance(exc, GuestFault) and exc.kind in _FINAL_FAULTS):
                 raise
             return {}, None
 
@@ -192,19 +191,19 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             found = {}
         return {name: found.get(name) for name in self._names}
 
-    def _is_resample(self, key: tuple[bytes, ...]) -> bool:
+    def _is_resample(self, places: Sequence[bytes]) -> bool:
         """Whether pairs are drawn with repetition from all: such a figure only serves an interval."""
-        return len(set(key)) < len(key) and sorted(key) != sorted(self._scored)
+        return len(set(places)) < len(places) and sorted(places) != sorted(self._scored)
 
     def _note_means(
-        self, key: tuple[bytes, ...], figures: Mapping[str, float | None], singles: Sequence[float]
+        self, places: Sequence[bytes], figures: Mapping[str, float | None], singles: Sequence[float]
     ) -> None:
         """Keep what each sample got, for every figure that is its mean."""
         average = math.fsum(singles) / len(singles)
         for name, value in figures.items():
             for scale in (1.0, 100.0):
                 if value is not None and math.isclose(average * scale, value, rel_tol=1e-9, abs_tol=1e-9):
-                    self._single[name] = {place: each * scale for place, each in zip(key, singles, strict=True)}
+                    self._single[name] = {place: each * scale for place, each in zip(places, singles, strict=True)}
 
 
 def _numbers(found: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float | None]]:

@@ -9,7 +9,6 @@ from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import RIGHT, WRONG, MeasureFamily, text_of
 from kshot.core.errors import DataError
 from kshot.core.metric import MEAN, Aggregate
-from kshot.core.records import Value
 from kshot.metrics.aggregates import SHARE
 from kshot.metrics.instruction_checks import follows, loose_forms
 
@@ -24,17 +23,13 @@ class FollowedInstructions(MeasureFamily):
 
     name = "Prompt-level-strict-accuracy"
     bounds = (WRONG, RIGHT)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of prompts and of instructions, strictly, then loosely."""
-        return tuple(f"{level}-level-{kind}-accuracy" for kind in _KINDS for level in ("Prompt", "Inst"))
+    names = tuple(f"{level}-level-{kind}-accuracy" for kind in _KINDS for level in ("Prompt", "Inst"))
 
     def aggregate(self, name: str) -> Aggregate:
         """Return a share of instructions, or of prompts."""
         return SHARE if name.startswith("Inst") else MEAN
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Check every instruction of the row, which is the reference."""
         if not isinstance(reference, Mapping) or not {"instruction_id_list", "kwargs"} <= set(reference):
             raise DataError(f"IFEvaluator wants instruction_id_list and kwargs as the reference, not {reference!r:.80}")
@@ -43,7 +38,7 @@ class FollowedInstructions(MeasureFamily):
             (name, {key: value for key, value in (options or {}).items() if value is not None})
             for name, options in zip(reference["instruction_id_list"], reference["kwargs"], strict=True)
         ]
-        found: dict[str, Value] = {}
+        found: dict[str, Any] = {}
         for kind, forms in zip(_KINDS, ((reply,), loose_forms(reply)), strict=True):
             followed = [any(follows(name, options, form) for form in forms) for name, options in asked]
             found[f"Prompt-level-{kind}-accuracy"] = RIGHT if all(followed) else WRONG

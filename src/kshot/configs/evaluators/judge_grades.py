@@ -92,14 +92,10 @@ class ChineseSimpleQa(Grades):
     """The shares of the grades A, B and C, and the F of two of them, as fractions."""
 
     name = mean = "correct"
+    names = ("correct", "incorrect", "not_attempted", "given_attempted_accuracy", "F1")
 
     def __init__(self) -> None:
         super().__init__(others="C")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the figures."""
-        return ("correct", "incorrect", "not_attempted", "given_attempted_accuracy", "F1")
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return fractions."""

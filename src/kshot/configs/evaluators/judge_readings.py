@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, places_of
+from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
 from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_ratings, judge_rubrics
 from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.scores import SeesRows
@@ -15,7 +15,6 @@ from kshot.configs.evaluators.tallies import gold_of
 from kshot.configs.names import ConfigCallable, merged, short
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
-from kshot.core.metric import Observation
 from kshot.core.records import AskFailed, Failed, Row, Sample
 from kshot.metrics import Metric
 from kshot.metrics.judge_replies import parse_rating
@@ -107,7 +106,6 @@ class CalledReading(SeesRows, CorpusMetric):
     def __init__(self, name: str, call: Callable[[Judged, Sequence[Any]], Any]) -> None:
         self.name, self._call = name, call
         self._names: tuple[str, ...] = ()
-        self._known: dict[tuple[bytes, ...], Mapping[str, float]] = {}
 
     def __repr__(self) -> str:
         """Show the name of the function."""
@@ -141,13 +139,6 @@ class CalledReading(SeesRows, CorpusMetric):
         """Return a pair; the first one shows which names are reported, where nothing did before."""
         self._names = self._names or tuple(self.figures([pair]))
         return super().observed(pair)
-
-    def figure(self, name: str, values: Sequence[Observation]) -> float | None:
-        """Return one of the figures; the function is called once for the same pairs."""
-        key = places_of(values)
-        if key not in self._known:
-            self._known[key] = self.figures([value.content for value in values])
-        return self._known[key].get(name)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
         """Call the function."""

@@ -41,11 +41,7 @@ class OverallScores(Tally):
     """Share of replies whose ``Overall Score`` is 1, and how many there are (CL-bench)."""
 
     name = mean = "accuracy"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The share in percent and as a fraction, and the counts."""
-        return ("accuracy", "solving_rate", "correct_count", "total_count")
+    names = ("accuracy", "solving_rate", "correct_count", "total_count")
 
     def counts(self, sample: Sample, answer: Any) -> Counts:  # noqa: ARG002 - as every tally
         """Read the score; a reply without one is not right."""

@@ -10,7 +10,7 @@ from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import MeasureFamily
 from kshot.core.errors import DataError
 from kshot.core.metric import Aggregate
-from kshot.core.records import Sample, Value
+from kshot.core.records import Sample
 from kshot.metrics import Metric
 from kshot.metrics.aggregates import OfSums
 
@@ -22,7 +22,7 @@ class AverageLoss(Metric):
     bounds = (0.0, math.inf)
     higher_is_better = False
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:  # noqa: ARG002 - the text is its own reference
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own reference
         """Take the loss of a sample."""
         return {self.name: self.rate(answer, None)}
 
@@ -38,11 +38,11 @@ class LossPerToken(MeasureFamily):
     bounds = (0.0, math.inf)
     higher_is_better = False
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:  # noqa: ARG002 - the text is its own reference
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own reference
         """Take the loss and the tokens of a sample."""
         return self.rate(answer, None)
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:  # noqa: ARG002 - see ``score``
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:  # noqa: ARG002 - see ``score``
         """Return (loss, tokens) under the name."""
         if not isinstance(prediction, (list, tuple)) or len(prediction) != 2:  # noqa: PLR2004 - loss and tokens
             raise DataError(f"AverageInferencePPLEvaluator takes a loss and a number of tokens, not {prediction!r:.60}")

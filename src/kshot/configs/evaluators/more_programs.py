@@ -12,7 +12,7 @@ from kshot.configs.evaluators.programs import PassedAtK, outcome_of
 from kshot.configs.evaluators.scores import RightOrWrong
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Row, Sample, Value
+from kshot.core.records import Row, Sample
 from kshot.metrics import Metric
 from kshot.metrics.passatk import test_code
 
@@ -43,7 +43,7 @@ class SaidOutput(RightOrWrong):
         super().__init__("CRUXEval-O")
         self.timeout = timeout
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Run the comparison."""
         code, given, output = _needed(sample.fields, "code", "input", "output")
         replies = [str(each) for each in (answer if isinstance(answer, (list, tuple)) else [answer])]

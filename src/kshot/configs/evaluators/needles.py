@@ -22,7 +22,7 @@ from kshot.configs.evaluators.scores import (
 )
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value, reference
+from kshot.core.records import Sample, reference
 from kshot.metrics import Metric
 from kshot.metrics.words import edit_distance
 
@@ -108,7 +108,7 @@ class FoundByDepth(SeesRows, Points):
         """Those of single depths."""
         return self.names[:-1]
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Look for each keyword."""
         depths = self._depths = self._depths or _depths_in(reference)
         text = text_of(prediction, "NeedleBenchParallelEvaluator")

@@ -11,7 +11,7 @@ from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import RightOrWrong, text_of
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value
+from kshot.core.records import Sample
 
 _LETTERS = "ABCDEFGHIJ"
 _NOT_LETTERS = ("I understand", "A through J", "A through E", "A through D")
@@ -31,7 +31,7 @@ class FirstLoneLetter(RightOrWrong):
     def __init__(self) -> None:
         super().__init__("accuracy")
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Look for the letters of the row's options."""
         text = text_of(answer, "an evaluator of medical questions")
         for phrase in _NOT_LETTERS:

@@ -26,7 +26,7 @@ from kshot.configs.evaluators.tallies import Counts, Tally, gold_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.metric import Measure
-from kshot.core.records import Row, Sample, Value
+from kshot.core.records import Row, Sample
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import test_code, tests_of_sample
 from kshot.sandbox import program as sandbox
@@ -89,7 +89,7 @@ class PassedAtK(PassAtK):
         made.k = PassAtK(k).k
         return made
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Run the programs of every reply; equal ones run once."""
         replies = [text_of(each, self._kind) for each in answer]
         passed = {reply: _outcome(self._cases, sample, reply) == "pass" for reply in dict.fromkeys(replies)}

@@ -56,6 +56,8 @@ class Circular(SeesRows, CorpusMetric):
     """
 
     name = "acc_4"
+    names = ("acc_4", "acc_1", *_MORE, *_VOTES, *_PRIORS)
+    details = tuple(name for name in (*_PRIORS, *_MORE) if name not in ("perf_1", "perf_4"))
 
     def __init__(self) -> None:
         self._asked: set[tuple[int, str]] = set()
@@ -65,16 +67,6 @@ class Circular(SeesRows, CorpusMetric):
     def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]  # the rows decide
         """Shares; the home takes the first order for a quarter of the rows, and gives more than 100 where it is not."""
         return (0.0, 100.0) if self._whole else None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the figures."""
-        return ("acc_4", "acc_1", *_MORE, *_VOTES, *_PRIORS)
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """The shares of the letters break nothing down by which systems could be compared."""
-        return tuple(name for name in (*_PRIORS, *_MORE) if name not in ("perf_1", "perf_4"))
 
     def aggregate(self, name: str) -> Aggregate:
         """Return a mean of the rows, or a share of the questions."""
@@ -135,6 +127,7 @@ class Drop(Tally):
     """
 
     name = "acc_drop"
+    names = ("acc_drop", "acc_after", "acc_before")
 
     def __init__(self) -> None:
         self._half: int | None = None
@@ -142,11 +135,6 @@ class Drop(Tally):
     def __repr__(self) -> str:
         """Show the class alone: the number of rows is no setting."""
         return "Drop()"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the figures."""
-        return ("acc_drop", "acc_after", "acc_before")
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Count the rows."""
@@ -194,11 +182,7 @@ class Contaminated(Tally):
     """Accuracy of rows by how much of them is in training data, as their column ``is_clean`` says."""
 
     name = "accuracy - clean"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the figures."""
-        return tuple(_CONTAMINATIONS.values())
+    names = tuple(_CONTAMINATIONS.values())
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Count right answers and rows of each kind."""

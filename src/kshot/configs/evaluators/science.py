@@ -15,7 +15,6 @@ from kshot.configs.evaluators.math import SameMath
 from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightOrWrong, text_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Value
 from kshot.metrics import Metric
 
 _TAGGED = re.compile(r"<(MOLFORMULA|SMILES|IUPAC)>(.*?)</\1>", re.DOTALL)
@@ -56,12 +55,9 @@ def atoms_in(formula: str) -> Counter[str]:
 class _Substances(Points):
     """A share of right answers, and one of answers that can be read."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The two shares."""
-        return ("score", "valid_score")
+    names = ("score", "valid_score")
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Compare what is tagged."""
         found, wanted = substance(text_of(prediction, "SMolInstruct")), substance(str(reference))
         right, valid = self.compared(found, wanted)

@@ -18,7 +18,6 @@ from kshot.configs.scope import Name, Scope
 from kshot.core.errors import BackendError
 from kshot.core.extras import import_package, require
 from kshot.core.metric import Aggregate, Whole
-from kshot.core.records import Value
 from kshot.metrics import Metric, Rouge
 from kshot.metrics.aggregates import BLEU
 from kshot.metrics.references import reference_texts
@@ -37,13 +36,9 @@ class ResampledRouge(MeasureFamily):
 
     name = "rouge1"
     bounds = (0.0, 100.0)
+    names = _KINDS
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The four names of rouge_score."""
-        return _KINDS
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Compare with a text, or with the best of several."""
         found = [_scorer().score(text, str(prediction)) for text in reference_texts(reference, "RougeEvaluator")]
         return {kind: 100 * max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS}
@@ -92,6 +87,7 @@ class ChineseRouge(MeasureFamily):
 
     name = "rouge1"
     bounds = (0.0, 100.0)
+    names = ("rouge1", "rouge2", "rougeL")
 
     def __init__(self) -> None:
         self._cut = chinese_cut("JiebaRougeEvaluator")
@@ -101,12 +97,7 @@ class ChineseRouge(MeasureFamily):
         """Show the class alone."""
         return "ChineseRouge()"
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The figures of single words, pairs of words, and the longest common subsequence."""
-        return ("rouge1", "rouge2", "rougeL")
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Compare two texts."""
         found = " ".join(self._cut(general_postprocess(str(prediction)))) or "__no_prediction__"
         gold = " ".join(self._cut(general_postprocess(str(reference)))) or "__no_reference__"
@@ -135,7 +126,7 @@ class PlainBleu(MeasureFamily):
         """Return the score of the summed counts."""
         return BLEU
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Return what one reply adds to the sums of the corpus."""
         texts = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
         scored = self._bleu.sentence_score(str(prediction), texts)
