@@ -48,9 +48,7 @@ class _Programs(RightOrWrong):
     """A share of right answers that runs code to find out."""
 
     runs_programs = True
-
-    def __init__(self) -> None:
-        super().__init__("pass@1")
+    name = "pass@1"
 
 
 class ReturnedValue(_Programs):

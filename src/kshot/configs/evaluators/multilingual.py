@@ -83,8 +83,7 @@ class OptionInLanguage(RoundedPoints):
 class LastNumber(RoundedPoints):
     """Share of replies whose last number is the reference, commas aside."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
         """Compare as texts."""

@@ -28,8 +28,7 @@ def column(sample: Sample, name: str, whose: str) -> Any:
 class FirstLoneLetter(RightOrWrong):
     """Share of replies whose first letter of an option that stands alone is the reference (questions of medicine)."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Look for the letters of the row's options."""
@@ -213,8 +212,7 @@ _CHOICE = '"Choice": "Model '
 class JudgedBetter(RightOrWrong):
     """Share of replies that choose the better one of two models, which the reference names as ``winner``."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare the first sign after ``"Choice": "Model``."""

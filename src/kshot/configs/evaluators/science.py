@@ -121,8 +121,7 @@ class SameBoxed(SameMath):
 class SameDapo(RightOrWrong):
     """Share of answers equal to the reference, which is written as the clean-up of replies writes it (DAPO)."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare the texts."""
@@ -132,8 +131,7 @@ class SameDapo(RightOrWrong):
 class SameIntern(RightOrWrong):
     """Share of answers that are the reference, once both are written in one way, also bases and thousands."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare; no answer is never right."""
@@ -157,8 +155,7 @@ def _with_bases(text: str) -> str:
 class NearNumber(RightOrWrong):
     """Share of answers within a thousandth of the reference (Math401)."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare as numbers; an answer that is none is wrong."""
@@ -175,8 +172,7 @@ class NearNumber(RightOrWrong):
 class NumberAfterAnswer(RightOrWrong):
     """Share of replies with the right number in the first line that has ``ANSWER:`` (MuSR)."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare the first number after it."""
@@ -189,9 +185,7 @@ class SameGrid(RightOrWrong):
     """Share of replies whose first grid of numbers is the reference, as a fraction (ARC Prize)."""
 
     bounds = (0.0, 1.0)
-
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 1 for the right grid."""

@@ -43,10 +43,11 @@ class MeasureFamily(Metric):
 class Points(MeasureFamily):
     """The mean of what each answer gets, from 0 to 100; a subclass says how much in ``rate``."""
 
+    name = "score"
     bounds: tuple[float, float] | None = (WRONG, RIGHT)
 
-    def __init__(self, name: str = "score") -> None:
-        self.name = name
+    def __init__(self, name: str = "") -> None:
+        self.name = name or self.name
 
 
 class RightOrWrong(Points):
@@ -99,7 +100,7 @@ class SeesRows(MeasureFamily):
 class BySubset(SeesRows, RightOrWrong):
     """The share of right answers, in all and in subsets; a subclass says to which of them a sample belongs."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str = "") -> None:
         super().__init__(name)
         self._subsets: tuple[str, ...] = ()
 

@@ -97,8 +97,7 @@ def _stated(reply: str) -> str:
 class VideoLetter(BySubset):
     """Share of replies that name the right letter, in all and by length, domain, category and task (Video-MME)."""
 
-    def __init__(self) -> None:
-        super().__init__("[Overall][overall]")
+    name = "[Overall][overall]"
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Find the first letter, without the words that lead to it."""
@@ -128,8 +127,7 @@ def _told(reference: Any, key: str, evaluator: str) -> Any:
 class FirstOfLetters(RightOrWrong):
     """Share of replies that name the right letter; of several, the first in the alphabet counts (Video-Bench)."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Find the letter."""
@@ -169,8 +167,7 @@ class SoundOfLetter(RightOrWrong):
 class AfterAnswer(RightOrWrong):
     """Share of replies with the reference after ``ANSWER:``, letter case aside (RealWorldQA)."""
 
-    def __init__(self) -> None:
-        super().__init__("accuracy")
+    name = "accuracy"
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare the rest of the line."""
@@ -182,8 +179,7 @@ class AfterAnswer(RightOrWrong):
 class NearAnswer(Points):
     """Likeness of a reply and the nearest reference, by edits; less than a half counts as nothing (DocVQA, InfoVQA)."""
 
-    def __init__(self) -> None:
-        super().__init__("ANLS Acc")
+    name = "ANLS Acc"
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Find the nearest reference."""
