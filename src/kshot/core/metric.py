@@ -82,8 +82,9 @@ class Observation:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Observation) and self.place == other.place
 
-    def __lt__(self, other: Observation) -> bool:
-        return self.place < other.place
+    def __lt__(self, other: object) -> bool:
+        """Whether it comes first; numbers come before observations."""
+        return isinstance(other, Observation) and self.place < other.place
 
     def __hash__(self) -> int:
         return hash(self.place)

@@ -99,8 +99,9 @@ class _Reduced:
 
     def __call__(self, values: Sequence[Any], /) -> float | None:
         """Return the figure."""
-        observed = any(isinstance(value, Observation) for value in values[:1])
-        return self.metric.reduce(self.name, [value.content for value in values] if observed else values)
+        if any(isinstance(value, Observation) for value in values):
+            values = [value.content if isinstance(value, Observation) else value for value in values]
+        return self.metric.reduce(self.name, values)
 
 
 def measures_of(metric: RatedMetric) -> tuple[Measure, ...]:

@@ -20,7 +20,7 @@ from kshot.statistics.resampling import (
     Reduce,
     Values,
     are_numbers,
-    are_observed,
+    are_sums,
     is_mean,
     mean,
     middle_95,
@@ -181,7 +181,8 @@ def _of_means(reduce: Reduce, a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 def _tested(pair: Pair, a: Sequence[Any], b: Sequence[Any], *, of_means: bool) -> tuple[float, Interval | None]:
     """Return p and the interval of the difference; values that are not finite tell nothing."""
-    if not all(are_observed(values) or np.isfinite(np.asarray(values, dtype=np.float64)).all() for values in (a, b)):
+    measured = [values for values in (a, b) if are_numbers(values) or are_sums(values)]
+    if not all(np.isfinite(np.asarray(values, dtype=np.float64)).all() for values in measured):
         return 1.0, None
     if not of_means:
         drawn = paired_bootstrap(a, b, pair.reduce) if len(a) > 1 else np.empty(0)

@@ -44,14 +44,13 @@ mean = MEAN
 
 
 def are_numbers(values: Sequence[Any]) -> bool:
-    """Whether values are numbers, rather than tuples of sums or observations."""
-    return not isinstance(values[0], tuple | Observation)
+    """Whether values are numbers, rather than tuples or observations."""
+    return isinstance(values, array) or not any(isinstance(value, tuple | Observation) for value in values)
 
 
-def are_observed(values: Sequence[Any]) -> bool:
-    """Whether values are observations, or tuples of them."""
-    first = values[0]
-    return any(isinstance(each, Observation) for each in (first[:1] if isinstance(first, tuple) else [first]))
+def are_sums(values: Sequence[Any]) -> bool:
+    """Whether values are tuples of numbers."""
+    return all(isinstance(value, tuple) and not any(isinstance(v, Observation) for v in value) for value in values)
 
 
 def resamples(n: int) -> int:
@@ -143,7 +142,7 @@ def products(rows: NDArray[Any], table: FloatArray) -> FloatArray:
 
 def depends_on_sums(values: Sequence[Any], reduce: Reduce) -> bool:
     """Tell whether the figure of tuples depends on their sums alone."""
-    if are_numbers(values) or are_observed(values):
+    if not are_sums(values):
         return False
     table: FloatArray = np.asarray(values, dtype=np.float64)
     of_sums, of_all = reduce([_as_tuple(table.sum(axis=0))]), reduce(values)
