@@ -45,6 +45,9 @@ class Contains(Metric):
 class NoMetric:
     pass
 
+def alone(reply):
+    return 0
+
 def brevity(prediction, reference, words=10):
     return 100 * (len(prediction.split()) <= words)
 """
@@ -139,6 +142,10 @@ def test_wrong_specs_say_what_is_wrong(spec, message):
 def test_what_is_in_a_file_and_no_metric(plug_in):
     with pytest.raises(UsageError, match=r"it is not a metric. Subclass kshot.Metric"):
         make_metric(f"{plug_in}:NoMetric")
+    with pytest.raises(
+        UsageError, match=r"it is not a metric. Subclass kshot.Metric, or write a function of a prediction"
+    ):
+        make_metric(f"{plug_in}:alone")
     with pytest.raises(UsageError, match="the option 'weights' is a dict, which cannot be written as text"):
         make_metric(f"{plug_in}:Contains,weights=1")
 

@@ -51,5 +51,9 @@ def make_metric(spec: str) -> AnyMetric:
     """Make the metric that a spec names, such as ``f1``, ``mine.py:Contains,ignore_case=yes``, ``mine.py:function``."""
     made = as_metric(METRICS.make(spec))
     if not isinstance(made, AnyMetric):
-        raise UsageError("it is not a metric", where=spec, hint="Subclass kshot.Metric.")
+        raise UsageError(
+            "it is not a metric",
+            where=spec,
+            hint="Subclass kshot.Metric, or write a function of a prediction and its reference.",
+        )
     return made

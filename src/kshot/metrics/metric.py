@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -153,8 +154,14 @@ class FunctionMetric(RatedMetric):
 
 
 def as_metric(given: Any) -> Any:
-    """Return a plain function as a metric; anything else stays as it is."""
-    return FunctionMetric(given) if isinstance(given, FunctionType | partial) else given
+    """Return a function of a prediction and its reference as a metric; anything else stays as it is."""
+    if not isinstance(given, FunctionType | partial):
+        return given
+    try:
+        inspect.signature(given).bind("prediction", "reference")
+    except TypeError:
+        return given
+    return FunctionMetric(given)
 
 
 Metric = RatedMetric

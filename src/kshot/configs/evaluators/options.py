@@ -46,7 +46,7 @@ class FirstLabel(RightOrWrong):
     def __init__(self) -> None:
         super().__init__("accuracy")
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Look for the labels of the row."""
         choices = column(sample, "choices", "SciKnowEval")
         if not isinstance(choices, Mapping) or "label" not in choices:
