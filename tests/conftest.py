@@ -1,5 +1,6 @@
 """What many tests share: tiny models, made once; Ctrl-C; how Hypothesis looks for examples."""
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -35,13 +36,30 @@ if settings is not None:
 
 LONG_FIRST = ("e2e", "parity", "chaos", "browser", "test_docs.py", "loggers", "backends")
 """Folders and files of the tests that take longest: begun first, they do not end when all other workers are idle."""
-UNMEASURED = {"browser", "chaos", "e2e", "fuzz", "parity"}
-"""Folders whose tests run once more, and often, what the tests of each part run: to measure them takes minutes."""
+UNMEASURED = {"browser", "chaos", "e2e", "escape", "fuzz", "parity", "test_docs.py"}
+"""Folders and files whose tests run once more, and often, what the tests of each part run: to measure them takes minutes."""
 
 
 def _place(path):
     """Return the folder or file, right below that of the tests, which a test is in."""
     return path.relative_to(Path(__file__).parent).parts[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect unmeasured, and without the garbage collector, which would look at thousands of tests again and again."""
+    measured = _measured()
+    if measured is not None:
+        _import_every_module()
+        measured.stop()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+        if measured is not None:
+            measured.start()
 
 
 def pytest_collection_modifyitems(items):
@@ -55,6 +73,14 @@ def own_cache(tmp_path_factory):
     """No test reads or writes the cache of the user, or of another run of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSHOT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk():
+    """What this process writes is not waited for: no test survives a power cut. What tests of this look at is the call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # it refuses what is no descriptor, too
         yield
 
 
@@ -89,7 +115,6 @@ def measured_elsewhere(request, confined_coverage):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "_BOOT", confined_coverage)
         patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        _import_every_module()
         measured.stop()
         yield
         measured.start()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kshot
+from tests.cases import some
 from tests.finished_runs import Item, Points, Right, finished, task
 
 scipy_stats = pytest.importorskip("scipy.stats")
@@ -76,7 +77,7 @@ def scipy_p(gaps):
     return found, 5 * math.sqrt(2 * found * (1 - found) / FLIPS) + 3 / FLIPS
 
 
-@pytest.mark.parametrize("seed", range(PAIRS))
+@pytest.mark.parametrize("seed", some(range(PAIRS), 3, lambda seed: (seed % 2, seed % 5 < 2)))
 def test_a_pair_of_runs(tmp_path, seed):
     paths, tasks, graded = made(tmp_path, seed)
     found = kshot.compare(*paths)

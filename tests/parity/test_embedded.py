@@ -15,6 +15,7 @@ from kshot.core.records import Generate, Generated, Prompt
 from kshot.lookup.generate import TASKS, generate, group_of
 from kshot.lookup.prompt_writer import prompts
 from kshot.lookup.templates import VARIANTS
+from tests.cases import some
 from tests.commands import CAPITALS
 from tests.tiny_models import ask_all
 
@@ -50,6 +51,7 @@ def test_logits_and_greedy_text_are_those_of_transformers(model, other):
     torch, llama, tokenizer = other
     texts = mixed()
     assert len(texts) == 60
+    texts = [text for _, text in some(enumerate(texts), 3, lambda place: place[0] // 10)]
     written = ask_all(model, [Generate(Prompt(text), max_tokens=6) for text in texts])
     worst = 0.0
     for text, response in zip(texts, written, strict=True):
@@ -106,7 +108,7 @@ def test_evaluations_with_onnxruntime_and_transformers_agree(tmp_path):
 @pytest.mark.parametrize(
     ("tasks", "variant", "least"),
     [
-        (NAMES, "sep|small|simple_rule", 97),
+        (some(NAMES, 3), "sep|small|simple_rule", 97),
         (("UL", "UR", "NRLast"), "sep|small|bare", 95),
     ],
 )

@@ -1,6 +1,6 @@
 """Evaluators of configs: the figures of every golden set, through an entry, its task and a run.
 
-``tests/data/golden_evaluators.json`` holds some sets of each evaluator, ``../shared`` all of them.
+``tests/data/golden_evaluators.json`` holds some sets of each evaluator, ``../shared`` all of them, which ``make configs-check`` takes.
 """
 
 import json
@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from kshot.core.errors import KshotError
+from tests.cases import ALL
 from tests.configs.scored import figures, judge_template
 
 HERE = Path(__file__).parents[1]
-ALL = HERE.parents[1] / "shared" / "data" / "golden" / "evaluators.json"
+WHOLE = HERE.parents[1] / "shared" / "data" / "golden" / "evaluators.json"
 THINNED = HERE / "data" / "golden_evaluators.json"
-ENTRIES = json.loads((ALL if ALL.exists() else THINNED).read_text(encoding="utf-8"))["entries"]
+ENTRIES = json.loads((WHOLE if ALL and WHOLE.exists() else THINNED).read_text(encoding="utf-8"))["entries"]
 HOMES = {"opencompass": "opencompass", "aisbench": "ais_bench", "both": "opencompass"}
 FEW = 3
 """Sets that are run for each further name of an evaluator."""

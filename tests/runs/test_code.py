@@ -21,6 +21,7 @@ Path({marker!r}).touch()
 
 class Quiz(GenerationDataset):
     instruction = "{{q}}="
+    extra_model_args = {{"max_tokens": 4}}
     metrics = [Em()]
 
     def load_raw_dataset(self, dataset_path, subset_name, evaluation_set, example_set):
