@@ -73,6 +73,8 @@ def test_ifeval_is_the_mean_over_instructions():
     replies = ["plain", "Sure, here:\nplain"]
     assert scored("IFEval", replies, rows, type="strict") == {"IFEval:strict": pytest.approx(100 / 3)}
     assert scored("IFEval", replies, rows, type="loose") == {"IFEval:loose": pytest.approx(200 / 3)}
+    (own,) = BY_NAME["IFEval"]().measures
+    assert (own.aggregate.key, own.aggregate([(0.0, 0.0)])) == ("share", None)  # like a config's: nothing of nothing
     with pytest.raises(DataError, match=r"IFEval:strict wants the column 'kwargs'; the row has: instruction_id_list"):
         scored("IFEval", ["x"], [{"instruction_id_list": ["a"]}])
     with pytest.raises(DataError, match="IFEval has the type 'odd'"):
