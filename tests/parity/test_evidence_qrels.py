@@ -13,6 +13,7 @@ from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Graded, Sample, Search
 from kshot.index.store import Store
 from kshot.metrics.qrels import Relevance
+from tests.measures import measure
 
 ir = pytest.importorskip("ir_measures")
 pytest.importorskip("pytrec_eval")
@@ -43,9 +44,9 @@ def test_the_mean_over_a_whole_run(questions):
     }
     measures = {name: ir.parse_measure(name) for name in NAMES}
     theirs = ir.calc_aggregate(list(measures.values()), qrels, run) if run else {}
-    for name, measure in measures.items():
+    for name, known in measures.items():
         ours = measure(metric, name).aggregate([values[name] for values in scores])
-        assert ours == pytest.approx(theirs.get(measure, 0.0), abs=1e-9)
+        assert ours == pytest.approx(theirs.get(known, 0.0), abs=1e-9)
 
 
 TIED = ["nDCG@10", "AP", "P@1", "P@5", "R@1", "RR"]
