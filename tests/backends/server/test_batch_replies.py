@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import kshot
 from kshot.core.errors import BackendError
 from tests.backends.server.batch_runs import MODELS, Runs, same_files
 from tests.backends.server.test_batches import here, server
+from tests.cases import some
 from tests.commands import kshot_process
 
 pytestmark = pytest.mark.needs("aiohttp")
@@ -35,9 +37,7 @@ def step_of(path):
     return next((step for ending, step in endings.items() if place.endswith(ending)), "status")
 
 
-@pytest.mark.parametrize("what", NONSENSE)
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "step", "what"), some(product(MODELS, STEPS, NONSENSE), 4, lambda case: case[:2]))
 def test_nonsense_at_any_step_is_told_and_nothing_is_paid_twice(server, monkeypatch, model, step, what):
     if (model, step) == (MODELS[1], "file"):
         return  # Anthropic's API has no files
