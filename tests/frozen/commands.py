@@ -80,8 +80,8 @@ class Caller:
         self.run_files(name, Path(name))
 
     def run_files(self, name: str, folder: Path) -> None:
-        """Add the files of a run."""
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        """Add the files of a run, but for how far it was at what time."""
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "progress.json"):
             content = path.read_bytes()
             self.cases.add(
                 f"{name}/{path.relative_to(folder)}", _briefly(content) if path.name == "spec.json" else content

@@ -37,7 +37,7 @@ class Model:
             yield request, self.answer(request)
 
     def answer(self, request):
-        text = str(request.prompt)
+        text = request.prompt.text
         if isinstance(request, Generate):
             number = number_of(self.seed, text, request.replica)
             return Generated(f"{self.words[number % len(self.words)]}{' or so' * (number // 64 % 2)}")
@@ -49,8 +49,8 @@ class Judge(Model):
     name = "judge"
 
     def answer(self, request):
-        number = number_of(self.seed, str(request.prompt))
-        verdict = "AB"[number % 2] if "[[A]]" in str(request.prompt) else number % 10 + 1
+        number = number_of(self.seed, request.prompt.text)
+        verdict = "AB"[number % 2] if "[[A]]" in request.prompt.text else number % 10 + 1
         return Generated(f"Let me see. Verdict: [[{verdict}]]")
 
 
@@ -58,14 +58,14 @@ class Grader(Model):
     name = "grader"
 
     def answer(self, request):
-        return Generated("AB"[number_of(self.seed, str(request.prompt)) % 2])
+        return Generated("AB"[number_of(self.seed, request.prompt.text) % 2])
 
 
 class Rewriter(Model):
     name = "rewriter"
 
     def answer(self, request):
-        return Generated(" ".join(str(request.prompt).split()[-4:]))
+        return Generated(" ".join(request.prompt.text.split()[-4:]))
 
 
 class Programmer(Model):
@@ -73,7 +73,7 @@ class Programmer(Model):
 
     def answer(self, request):
         body = ("return sorted(items)", "return items", "raise ValueError", "return (")
-        return Generated(f"    {body[number_of(self.seed, str(request.prompt), request.replica) % 4]}\\n")
+        return Generated(f"    {body[number_of(self.seed, request.prompt.text, request.replica) % 4]}\\n")
 '''
 
 CLASSES = """

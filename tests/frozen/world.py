@@ -53,6 +53,8 @@ class _StoppedClocks(MetaPathFinder):
 
 def stand_still() -> None:
     """Stop the clock, and hide this machine and its versions, before kshot is imported."""
+    if any(name.startswith("kshot") for name in sys.modules):
+        raise RuntimeError("kshot is imported before its world stands still")
     real_version = metadata.version
 
     def version(package: str) -> str:
@@ -70,16 +72,26 @@ def stand_still() -> None:
     kshot.__version__ = "0.0.0"
 
 
+_VARYING = {
+    r"\b(127\.0\.0\.1|localhost):\d+": r"\1:<port>",
+    r"\?token=[\w-]+": "?token=<token>",
+    r"\b(report\.html|progress\.json) [\d.]+ [kM]?B": r"\1 <size>",
+    r'("name": ?"(?:report\.html|progress\.json)", ?"bytes": ?)\d+': r"\1<size>",
+    r'"elapsed": ?[\d.e-]+': '"elapsed": 0',
+    r"cost [\d.]+ seconds": "cost <some> seconds",  # jieba says so
+    r"(?m)^kshot: [\d,]+ of [\d,]+ \(.*\n": "",  # a line every half minute
+}
+
+
 def settled(text: str) -> str:
     """Return a text without what differs between two runs of the same code, and with pages that can be compared."""
-    here = os.path.realpath(Path.cwd())
-    temporary = re.escape(os.path.realpath(tempfile.gettempdir()))
     if "<!doctype html>" in text[:99].lower():
         text = _page(text)
-    text = text.replace(here, "<here>").replace(str(ROOT), "<root>")
-    text = re.sub(rf"{temporary}/[\w.-]+", "<temporary>", text)
-    text = re.sub(r"\b(127\.0\.0\.1|localhost):\d+", r"\1:<port>", text)
-    return re.sub(r"report\.html [\d.]+ [kM]?B", "report.html <size>", text)
+    text = text.replace(os.path.realpath(Path.cwd()), "<here>").replace(str(ROOT), "<root>")
+    text = re.sub(rf"{re.escape(os.path.realpath(tempfile.gettempdir()))}/[\w.-]+", "<temporary>", text)
+    for pattern, instead in _VARYING.items():
+        text = re.sub(pattern, instead, text)
+    return text
 
 
 def _page(text: str) -> str:
