@@ -58,8 +58,9 @@ def main() -> int:
             return 0
         shutil.rmtree(CHANGED, ignore_errors=True)
         said = [line for group in chosen for line in _compared(group, into, given)]
-        print(*said, sep="\n")
-        return int(any(line.startswith(("changed", "new", "gone")) for line in said))
+        differ = [line for line in said if line.startswith(("changed", "new", "gone"))]
+        print(*said, f"{len(differ)} cases differ" if differ else "every case is as recorded", sep="\n")
+        return int(bool(differ))
 
 
 def _arguments() -> argparse.Namespace:
