@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import ALL
+
 try:
     from hypothesis import HealthCheck, settings
 except ImportError:  # the environment of vLLM has pytest alone
@@ -25,6 +27,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 if settings is not None:
     settings.register_profile(
         "kshot",
+        max_examples=100 if ALL else 30,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
         derandomize=True,
@@ -37,7 +40,17 @@ if settings is not None:
 HERE = Path(__file__).parent
 LONG_FIRST = ("e2e", "parity", "chaos", "browser", "test_docs.py", "loggers", "backends")
 """Folders and files of the tests that take longest: begun first, they do not end when all other workers are idle."""
-UNMEASURED = ("backends/pool/test_prefixes.py", "browser", "chaos", "e2e", "escape", "fuzz", "parity", "test_docs.py")
+UNMEASURED = (
+    "backends/pool/test_prefixes.py",
+    "backends/pool/test_runs.py",
+    "browser",
+    "chaos",
+    "e2e",
+    "escape",
+    "fuzz",
+    "parity",
+    "test_docs.py",
+)
 """Folders and files whose tests run once more, and often, what the tests of each part run: to measure them takes minutes."""
 
 

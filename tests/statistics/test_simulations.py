@@ -11,6 +11,7 @@ import pytest
 from benchmarks import simulated_intervals, simulated_verdicts, simulations
 from kshot.statistics import interval
 from kshot.statistics.permutation import sign_flips, swaps
+from tests.cases import some
 
 
 def one(cells, table):
@@ -18,7 +19,7 @@ def one(cells, table):
     return cell.value
 
 
-@pytest.mark.parametrize("n", simulations.SIZES)
+@pytest.mark.parametrize("n", some(simulations.SIZES, 2))
 @pytest.mark.parametrize(
     "name", ["ranks, 70 % zeros", "ranks, 95 % zeros", "ranks, 95 % ones", "0 or 0.9, 5 %", "uniform"]
 )
@@ -101,7 +102,7 @@ def test_intervals_of_averages_cover_and_not_always(p):
 
 
 @pytest.mark.parametrize("kind", ["right or wrong", "ranks"])
-@pytest.mark.parametrize(("count", "n"), [(2, 20), (2, 50), (3, 50), (5, 20), (8, 20)])
+@pytest.mark.parametrize(("count", "n"), some([(2, 20), (2, 50), (3, 50), (8, 20), (5, 20)], 2))
 def test_equal_systems_are_not_ahead_of_each_other(kind, count, n):
     assert one(simulations.family_cell(kind, count, n, 250, seed=1), "false") <= 8
 
