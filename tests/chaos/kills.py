@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from kshot.core.journal_lines import decoded_line
+from kshot.core.spent import UNUSED
 from tests.chaos.scenarios import answer, content_of, write_data
 from tests.fake_server import FakeServer
 
@@ -233,13 +234,27 @@ def _results(folder, scenario):
     """Return the bytes of all results.
 
     The journal is compared line by line, ``spec.json`` and ``report.html`` have times in them, and a repair that is killed
-    and repeated sets the damaged lines aside twice.
+    and repeated sets the damaged lines aside twice. A summary counts the replies that a killed run paid for and could not
+    store: an undisturbed run has none.
     """
     files = [path for name in scenario.results for path in (folder / name).rglob("*") if path.is_file()]
     others = {"journal.jsonl", "journal.damaged", "spec.json", "report.html"}
     kept = [path for path in files if path.name not in others and not path.name.startswith(".")]
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in kept}
+    found = {
+        str(path.relative_to(folder)): _without_unused(path) if path.name == "summary.json" else path.read_bytes()
+        for path in kept
+    }
     return {name: _LONG_NUMBER.sub(_rounded, data) for name, data in found.items()} if scenario.rounded else found
+
+
+def _without_unused(path):
+    """Return a summary without its rows of replies that no answer uses."""
+    data = path.read_bytes()
+    summary = json.loads(data)
+    used = [row for row in summary.get("usage", ()) if not row["role"].endswith(UNUSED)]
+    if len(used) == len(summary.get("usage", ())):
+        return data
+    return (json.dumps({**summary, "usage": used}, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 _LONG_NUMBER = re.compile(rb"-?\d+\.\d{5,}")

@@ -32,7 +32,7 @@ _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 _CONTINUE = "Every answer is in the journal: the same command continues from there."
 _REFUSALS = (UsageError, DataError, MissingExtra)
 """Errors in what the user gave. If they come before anything is asked, the folder is not worth keeping."""
-_FIRST_FILES = {SPEC, JOURNAL, PROGRESS, *(f".{name}.draft" for name in (SPEC, PROGRESS))}
+_FIRST_FILES = {SPEC, JOURNAL, PROGRESS, *(f".{name}.draft" for name in (SPEC, PROGRESS, SAMPLES, SUMMARY, PASSAGES))}
 """What a run writes before the first answer is in its journal."""
 _KEPT = ("sessions", "spent")
 """What a folder records whatever the settings."""
