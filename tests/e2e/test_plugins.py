@@ -100,9 +100,19 @@ def test_datasets_and_retrievers_of_a_package_and_of_files(here, installed):
 def test_models_metrics_and_cleanups_of_a_package_and_of_files(here, installed):
     common = ["-d", "cities.py:Cities", "--json"]
     named = run(
-        "run", "-m", "echo", *common, "--metric", "em,contains", "--cleanup", "last-word", "--out", "a", path=installed
+        "run",
+        "-m",
+        "echo",
+        *common,
+        "--metric",
+        "em,contains,brevity",
+        "--cleanup",
+        "last-word",
+        "--out",
+        "a",
+        path=installed,
     )
-    assert values(named) == {("cities", "echo", "EM"): 100.0, ("cities", "echo", "Contains"): 100.0}
+    assert values(named) == {("cities", "echo", name): 100.0 for name in ("EM", "Contains", "brevity")}
     more = [
         "--metric",
         f"{file_of('contains')}:Contains,ignore_case=no",
