@@ -1,5 +1,6 @@
 """What comes after a run, and before it: screens at two widths, exports, pages, comparisons, lists, checks, previews."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -173,6 +174,9 @@ COLOURED = (
     "show runs/curve",
 )
 
+EARLY = 1_700_000_000
+"""When the folders of earlier versions were written: they do not say it themselves."""
+
 
 def make(cases: Cases) -> None:
     """Add the cases."""
@@ -204,6 +208,8 @@ def early_folders(caller: Caller) -> None:
     """Read the folders of earlier versions."""
     for family in ("runs_0_1", "runs_every_option"):
         shutil.copytree(ROOT / "tests" / "data" / family, family)
+        for file in Path(family).rglob("*"):
+            os.utime(file, (EARLY, EARLY))
         for folder in sorted(Path(family).iterdir()):
             for words in (["show"], ["runs"], ["samples", "--limit", "1", "--full"], ["compare"], ["score"]):
                 caller.screen(f"early/{folder}/{words[0]}", *words, str(folder))
