@@ -132,13 +132,13 @@ def _compared(group: str, into: Path, given: argparse.Namespace) -> Iterator[str
     """Yield what is not as recorded, and keep the texts of these cases."""
     found, skipped = without_skipped(read_record(into, group))
     recorded, found = (_chosen(each, group, given.only) for each in (read_record(DATA, group), found))
+    for beginning, why in skipped.items():
+        yield f"skipped {group}/{beginning}: {why}"
     if group == "walk":
         from tests.frozen import walk
 
         yield from walk.report(recorded, found)
         return
-    for beginning, why in skipped.items():
-        yield f"skipped {group}/{beginning}: {why}"
     for what, name in differences(recorded, found, skipped):
         yield f"{what} {group}/{name}"
         after = raw_file(into, group, name)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.configs.homes import CONFIG, evaluator_home
 from tests.configs.loader_cases import CASES
 from tests.frozen.cases import Cases
 from tests.frozen.commands import Caller, streams
@@ -60,6 +61,7 @@ def make(cases: Cases) -> None:
         _loaders(caller)
         _cleanups(caller)
         _evaluators(caller)
+        _home(caller)
 
 
 def _golden(name: str) -> Any:
@@ -168,6 +170,17 @@ def _evaluators(caller: Caller) -> None:
             _write_config(entries, FRAMEWORKS[golden["home"]])
             judge = ["--judge", "numbered.py:Judge"] if "judge" in golden["sets"][0] else []
             _run(caller, f"evaluators/{number}-{golden['name']}", *judge)
+
+
+def _home(caller: Caller) -> None:
+    """Run an evaluator that only the framework's own code has."""
+    found = "len([p for p, r in zip(predictions, references) if r in p])"
+    evaluator_home(Path("home"), f"return {{'found': {found} / 2, 'details': [{{'said': p}} for p in predictions]}}")
+    Path("config.py").write_text(CONFIG, encoding="utf-8")
+    write_rows(Path("rows.jsonl"), [{"question": f"0-0#{n}", "answer": gold} for n, gold in enumerate(("a", "b", "c"))])
+    Path("replies.json").write_text(json.dumps({"0-0": {"replies": ["a b", "c", "so c"]}}))
+    caller.screen("home/check", "check", "config.py", "--home", "home")
+    _run(caller, "home", "--home", "home")
 
 
 def _texts(sets: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -15,6 +15,8 @@ MADE_UP = '''
 """Models that know nothing, and answer the same question always in the same way."""
 
 import hashlib
+import json
+from pathlib import Path
 
 from kshot import Generate, Generated, Likelihood, Loglik, Scored
 
@@ -68,6 +70,19 @@ class Rewriter(Model):
         return Generated(" ".join(request.prompt.text.split()[-4:]))
 
 
+class Replies(Model):
+    """Replies what stands in the file of replies at the number with which a prompt begins."""
+
+    name = "replies"
+
+    def __init__(self, file: str = "replies.jsonl") -> None:
+        super().__init__(words=file)
+        self.rows = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
+
+    def answer(self, request):
+        return Generated(self.rows[int(request.prompt.text.partition("?")[0])]["reply"])
+
+
 class Programmer(Model):
     name = "programmer"
 
@@ -77,6 +92,9 @@ class Programmer(Model):
 '''
 
 CLASSES = """
+import json
+from pathlib import Path
+
 from kshot import GPTEval, Em, F1, GenerationDataset, MultipleChoiceDataset, PassAtK, Perplexity
 
 
@@ -120,6 +138,18 @@ class Subsets(Rows, MultipleChoiceDataset):
         return {"n": row["n"], "options": ["one", "two", "three or more"][: 2 + row["n"] % 2], "target_idx": row["n"] % 2}
 
 
+class Replies(Rows, MultipleChoiceDataset):
+    instruction = "{{n}}?\\n{{options}}\\nAnswer:"
+
+    def load_raw_dataset(self, dataset_path, *more):
+        rows = [json.loads(line) for line in Path(dataset_path).read_text(encoding="utf-8").splitlines()]
+        self.evaluation_data, self.example_data = [{"n": n, **row} for n, row in enumerate(rows)], []
+
+    def format_instance(self, row):
+        right = "ABCDEFGHIJ".find(row["answer"] or "A")
+        return {"n": row["n"], "options": row["options"], "target_idx": max(0, right)}
+
+
 class Programs(GenerationDataset):
     instruction, metrics = "{code}", [PassAtK()]
 
@@ -161,6 +191,8 @@ def write_materials() -> None:
         Path(name).write_text(text, encoding="utf-8")
     for name, rows in CONFIG_ROWS.items():
         write_rows(here / name, rows)
+    for name in ("replies.jsonl", "replies_held_out.jsonl"):
+        shutil.copyfile(ROOT / "tests" / "data" / name, name)
     small_book(here / "book")
     tree(here)
     gsm8k = [{"question": f"What is {n} + 1?", "answer": f"It is {n + 1}.\n#### {n + 1}"} for n in range(4)]

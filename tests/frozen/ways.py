@@ -25,6 +25,8 @@ class lm_eval        | run {MODEL} {PLANETS} -k 2 --retriever lm_eval
 class ppl            | run {MODEL} {PLANETS} --ranking-type ppl
 class prob           | run {MODEL} {PLANETS} --ranking-type prob -k 1
 class generation     | run {MODEL} {PLANETS} --ranking-type generation
+class replies        | run -m made_up.py:Replies -d classes.py:Replies --dataset-path replies.jsonl --ranking-type generation
+class held out       | run -m made_up.py:Replies,file=replies_held_out.jsonl -d classes.py:Replies --dataset-path replies_held_out.jsonl --ranking-type generation
 class pattern        | run {MODEL} {PLANETS} --ranking-type generation --answer-pattern '(?i)answer is \\(?([A-D])'
 class first token    | run {MODEL} {PLANETS} --ranking-type first_token
 class auto           | run {MODEL} {PLANETS} --ranking-type auto --model-type chat
