@@ -19,8 +19,8 @@ def report(browser, tmp_path_factory):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_curve_fits_its_screen(opened, report, width, shown, scheme):
     page = opened(report.as_uri(), offline=True, width=width, color_scheme=scheme)
-    curve = page.locator(f"#sweep-1 .{shown} > svg")
-    other = page.locator(f"#sweep-1 .{'narrow' if shown == 'wide' else 'wide'} > svg")
+    curve = page.locator(f"#sweeps-1 .{shown} > svg")
+    other = page.locator(f"#sweeps-1 .{'narrow' if shown == 'wide' else 'wide'} > svg")
     expect(curve).to_be_visible()
     expect(other).to_be_hidden()
     expect(page.get_by_role("heading", name="The few-shot curve")).to_be_visible()
@@ -34,7 +34,7 @@ def test_the_curve_fits_its_screen(opened, report, width, shown, scheme):
 
 def test_the_curve_has_a_table_and_no_faults_of_access(opened, axe, report):
     page = opened(report.as_uri(), offline=True)
-    page.locator("#sweep-1 summary").click()
+    page.locator("#sweeps-1 summary").click()
     table = page.get_by_role("table").filter(has_text="bm25").first
     expect(table.get_by_role("row")).to_have_count(1 + 6)
     assert axe(page) == []

@@ -96,7 +96,7 @@ def test_a_suite_is_killed_continued_and_the_same_as_one_that_ran_through(folder
     tasks = {row["task"] for row in figures(folder / "runs/suite")}
     assert {f"capitals,dataset_path=10,num_shots={k}" for k in (0, 1, 2)} < tasks
     report = (folder / "runs/suite/report.html").read_text()
-    (curve,) = re.findall(r'<figure[^>]* id="sweep-1">.*?</figure>', report, re.DOTALL)
+    (curve,) = re.findall(r'<figure[^>]* id="sweeps-1">.*?</figure>', report, re.DOTALL)
     assert "capitals,dataset_path=10 · Accuracy (acc_token) by number of examples" in curve
     assert [curve.count(part) for part in ('<svg role="img"', "<table")] == [2, 1]  # for desks, for phones, in numbers
     assert all(name in curve for name in ("steady 0", "steady 1"))

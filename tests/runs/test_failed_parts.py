@@ -105,7 +105,7 @@ def test_gates_say_of_which_parts_their_average_is(tmp_path):
 def test_points_and_models_are_compared_by_the_parts_that_they_share():
     swept = evaluated({"easy": 16}, num_shots=[0, 1])
     (row,) = [row for row in swept.comparisons if "average" in row]
-    assert (row["left_out"], row["n"]) == (["towns:easy,num_shots=1"], 40)
+    assert (row["left_out"], row["n"]) == (["towns:easy,num_shots=0"], 40)
     both = evaluated({}, others=({"easy": 16, "mid": 3},))
     (row,) = [row for row in both.comparisons if "average" in row]
     assert (row["left_out"], row["partly_failed"], row["n"]) == (["towns:easy"], ["towns:mid"], 37)

@@ -73,7 +73,7 @@ def test_the_better_system_is_ahead_also_where_lower_is_better():
     for pair in ([one, other], [other, one]):
         (row,) = compared(pair)
         assert (row["ahead"], row["higher_is_better"]) == ("model", False)
-        assert (row["difference"] < 0) == (row["a"] == "model")
+        assert (row["difference"] > 0) == (row["a"] == "model")
     (row,) = compared([result([100.0] * 9), result([0.0] * 9)])
     assert (row["a"], row["a_model"], row["b_model"], row["higher_is_better"]) == ("model", "model", "model", True)
 
@@ -235,7 +235,7 @@ def test_systems_are_not_compared_by_a_figure_that_one_of_them_lacks():
     full = [((float(i % 2), 1.0), (1.0, 1.0)) for i in range(4)]
     empty = [((1.0, 1.0), (0.0, 0.0)) for _ in range(4)]
     rows = compared([of_groups(*full, model="a"), of_groups(*empty, model="b")])
-    assert [(row["metric"], row["difference"]) for row in rows] == [("first", -50.0)]
+    assert [(row["metric"], row["difference"]) for row in rows] == [("first", 50.0)]
 
 
 def test_resamples_without_a_figure_are_left_out_of_intervals():
