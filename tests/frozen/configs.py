@@ -175,7 +175,9 @@ def _evaluators(caller: Caller) -> None:
 def _home(caller: Caller) -> None:
     """Run an evaluator that only the framework's own code has."""
     found = "len([p for p, r in zip(predictions, references) if r in p])"
-    evaluator_home(Path("framework"), f"return {{'found': {found} / 2, 'details': [{{'said': p}} for p in predictions]}}")
+    evaluator_home(
+        Path("framework"), f"return {{'found': {found} / 2, 'details': [{{'said': p}} for p in predictions]}}"
+    )
     Path("config.py").write_text(CONFIG, encoding="utf-8")
     write_rows(Path("rows.jsonl"), [{"question": f"0-0#{n}", "answer": gold} for n, gold in enumerate(("a", "b", "c"))])
     Path("replies.json").write_text(json.dumps({"0-0": {"replies": ["a b", "c", "so c"]}}))
