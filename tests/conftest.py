@@ -158,12 +158,17 @@ def default_signals():
 
     A suite that was started with these ignored (by ``nohup``, or in the background of a shell script) hands that on to
     every process, as all programs do. What tests them asks for the default here.
+
+    These processes are not measured: a signal that arrives while coverage holds the lock of its data leaves it held, and
+    then every thread waits for it.
     """
     handlers = {signal.SIGINT: signal.default_int_handler}
     if hasattr(signal, "SIGHUP"):
         handlers[signal.SIGHUP] = signal.SIG_DFL
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        yield
     for number, handler in before.items():
         signal.signal(number, handler)
 

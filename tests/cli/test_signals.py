@@ -17,7 +17,10 @@ import pytest
 from tests.commands import CAPITALS
 from tests.fake_server import FakeServer, completion
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="Windows has other signals"),
+    pytest.mark.usefixtures("default_signals"),
+]
 
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 CONTINUES = "; the same command continues from here"

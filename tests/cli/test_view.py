@@ -60,7 +60,7 @@ def asked(port, path, **headers):
 @SERVED
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 @pytest.mark.parametrize(("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
-def test_it_prints_a_link_serves_who_has_it_and_ends_on_a_signal(runs, number, word):
+def test_it_prints_a_link_serves_who_has_it_and_ends_on_a_signal(runs, number, word, default_signals):
     with viewing(runs, "--no-browser", "--port", "0") as (process, line):
         found = LINK.match(line)
         assert line == f"{found[0]}  (1 run in {runs}; Ctrl-C ends it)\n"
