@@ -10,7 +10,7 @@ from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loaders.places import candidates, data_folders
 from kshot.configs.project import NotAllowed
 from kshot.core.errors import DataError
-from kshot.core.text_files import regular_file
+from kshot.core.text_files import is_still_at, regular_file
 
 MAX_MEDIA_BYTES = 64 << 20
 """The largest image, sound or video."""
@@ -83,18 +83,9 @@ def _bytes(real: Path) -> bytes:
     except OSError as exc:
         raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(real)) from exc
     with os.fdopen(descriptor, "rb") as file:
-        _check_opened(descriptor, real)
+        if not is_still_at(descriptor, real):
+            raise DataError("the file was replaced by a link while it was read", where=str(real))
         data = file.read(MAX_MEDIA_BYTES + 1)
     if len(data) > MAX_MEDIA_BYTES:
         raise DataError(f"the file has more than {MAX_MEDIA_BYTES >> 20} MB", where=str(real))
     return data
-
-
-def _check_opened(descriptor: int, real: Path) -> None:
-    """Make sure that no folder of the path became a link after the path was checked."""
-    try:
-        opened = str(Path(f"/proc/self/fd/{descriptor}").readlink())
-    except OSError:  # not Linux
-        opened = os.path.realpath(real)
-    if opened != str(real):
-        raise DataError("the file was replaced by a link while it was read", where=str(real))

@@ -11,6 +11,7 @@ from typing import Any
 
 from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.named_paths import package_parents
+from kshot.core.text_files import is_still_at
 
 _TREES = ("configs", *FRAMEWORKS)
 MAX_FILE_BYTES = 16 << 20
@@ -108,7 +109,7 @@ class Project:
         real = self._real(path, importing=importing)
         descriptor = os.open(real, _OPEN_FLAGS)
         with os.fdopen(descriptor, "rb") as file:
-            self._check_opened(descriptor, real)
+            _check_opened(descriptor, real)
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise NotAllowed(f"{real}, which is not a file")
@@ -171,7 +172,7 @@ class Project:
             return
         descriptor = os.open(real, _OPEN_FLAGS | os.O_DIRECTORY)
         try:
-            self._check_opened(descriptor, real)
+            _check_opened(descriptor, real)
             with os.scandir(descriptor) as entries:
                 yield entries
         finally:
@@ -180,15 +181,11 @@ class Project:
     def _within(self, path: Path, *also: Path) -> bool:
         return any(path.is_relative_to(root) for root in (*self._roots, *also))
 
-    @staticmethod
-    def _check_opened(descriptor: int, real: Path) -> None:
-        """Make sure that no folder of the path became a link after the path was resolved."""
-        try:
-            opened = str(Path(f"/proc/self/fd/{descriptor}").readlink())
-        except OSError:  # not Linux
-            opened = os.path.realpath(real)
-        if opened != str(real):
-            raise NotAllowed(f"{real}, which was replaced by a link at the same time")
+
+def _check_opened(descriptor: int, real: Path) -> None:
+    """Make sure that no folder of the path became a link after the path was resolved."""
+    if not is_still_at(descriptor, real):
+        raise NotAllowed(f"{real}, which was replaced by a link at the same time")
 
 
 def _own_root(file: Path) -> Path:

@@ -60,6 +60,15 @@ def regular_file(path: str | Path, flags: int) -> int:
     return descriptor
 
 
+def is_still_at(descriptor: int, real: Path) -> bool:
+    """Whether an open file or folder is at a path without links: no folder of it became a link before it was opened."""
+    try:
+        opened = str(Path(f"/proc/self/fd/{descriptor}").readlink())
+    except OSError:  # not Linux
+        opened = os.path.realpath(real)
+    return opened == str(real)
+
+
 def read_at_most(path: Path, limit: int = MAX_SETTINGS_BYTES) -> bytes:
     """Return the bytes of a file; raise ``OSError`` if it cannot be read or has more bytes than the limit."""
     check_regular(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from kshot import metrics as given
 from kshot.cleanups.chosen_option import chosen_option
 from kshot.cleanups.letters import letter, lettered
 from kshot.core.errors import DataError, UsageError
@@ -32,27 +33,12 @@ from kshot.methods import (
     repeat,
 )
 from kshot.methods.likelihood import RULES, AccuracyRule, OnTie
-from kshot.metrics import (
-    F1,
-    Accuracy,
-    Bleu,
-    Chrf,
-    Em,
-    ExactMatch,
-    GPTEval,
-    Greedy,
-    PassAtK,
-    Perplexity,
-    Rouge,
-    RougeLsum,
-    SquadEm,
-    SquadF1,
-    Ter,
-)
+from kshot.metrics.accuracy import Accuracy
 
 _TEXT_METRICS = (
-    *(Bleu, Chrf, Em, ExactMatch, F1, GPTEval, Greedy, PassAtK, Perplexity),
-    *(Rouge, RougeLsum, SquadEm, SquadF1, Ter),
+    *(given.Bleu, given.Chrf, given.Em, given.ExactMatch, given.F1, given.GPTEval, given.Greedy),
+    *(given.PassAtK, given.Perplexity, given.Rouge, given.RougeLsum, given.SquadEm, given.SquadF1),
+    given.Ter,
 )
 """Metrics that cannot compare the index of the chosen option with that of the right one."""
 

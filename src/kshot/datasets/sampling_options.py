@@ -10,18 +10,6 @@ from typing import Any
 from kshot.core.errors import DataError
 from kshot.datasets.compiler import DatasetCompiler
 
-SAMPLING_OPTIONS = (
-    "max_tokens",
-    "temperature",
-    "stop",
-    "top_p",
-    "top_k",
-    "repetition_penalty",
-    "no_repeat_ngram_size",
-    "seed",
-)
-"""What ``extra_model_args`` may set for a method that generates."""
-
 
 def _number(least: float, most: float = math.inf) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
@@ -42,7 +30,7 @@ def _texts(value: Any) -> bool:
     )
 
 
-_IS_VALID: dict[str, Callable[[Any], bool]] = {
+SAMPLING_OPTIONS: dict[str, Callable[[Any], bool]] = {
     "max_tokens": _whole(1),
     "temperature": _number(0, 1e6),
     "stop": _texts,
@@ -52,6 +40,7 @@ _IS_VALID: dict[str, Callable[[Any], bool]] = {
     "no_repeat_ngram_size": _whole(0),
     "seed": _whole(0),
 }
+"""What ``extra_model_args`` may set for a method that generates, with the check of a value."""
 
 
 def refuse_sampling_options(compiler: DatasetCompiler, method: str) -> None:
@@ -90,13 +79,13 @@ def _own_options(compiler: DatasetCompiler) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise DataError(f"extra_model_args is {given!r:.60}; it must be a dict", where=compiler.where)
     for name, value in given.items():
-        if name not in _IS_VALID:
+        if name not in SAMPLING_OPTIONS:
             raise DataError(
                 f"extra_model_args has {name!r}, which generation cannot use",
                 where=compiler.where,
                 hint=f"It can use: {', '.join(SAMPLING_OPTIONS)}.",
             )
-        if not _IS_VALID[name](value):
+        if not SAMPLING_OPTIONS[name](value):
             raise DataError(f"extra_model_args has {name} = {value!r}, which cannot be used", where=compiler.where)
     return {name: _plain_number(value) for name, value in given.items()}
 

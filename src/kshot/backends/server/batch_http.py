@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from kshot.backends.server import reading
 from kshot.backends.server.address import Address
 from kshot.backends.server.connection import load_aiohttp, request_arguments
 from kshot.backends.server.event_loop import EventLoopHandle
@@ -19,15 +20,6 @@ from kshot.backends.server.http_errors import (
     UnreachableError,
     error_from,
     shortened,
-)
-from kshot.backends.server.reading import (
-    MAX_ERROR_BYTES,
-    BrokenError,
-    TooLargeError,
-    UnreadableError,
-    parsed,
-    read_limited,
-    unpacked,
 )
 from kshot.backends.server.redaction import redacted_json
 from kshot.core.errors import BackendError
@@ -76,17 +68,17 @@ class BatchHttp:
     def json(self, raw: bytes) -> Any:
         """Read JSON, without the key."""
         account = self.address.account
-        body, _ = parsed(raw)
+        body, _ = reading.parsed(raw)
         return redacted_json(body, account.redacted) if account.has_secret else body
 
     def _object(self, raw: bytes) -> dict[str, Any]:
         """Read a JSON object; anything else is no answer of a batch API, and another try may bring one."""
         try:
             body = self.json(raw)
-        except (ValueError, UnreadableError, TooLargeError):
+        except (ValueError, reading.UnreadableError, reading.TooLargeError):
             body = None
         if not isinstance(body, dict):
-            text = self.address.account.redacted(raw[:MAX_ERROR_BYTES].decode("utf-8", "replace"))
+            text = self.address.account.redacted(raw[: reading.MAX_ERROR_BYTES].decode("utf-8", "replace"))
             raise RetryableError(f"the server's reply is not a JSON object: {shortened(text[:100]) or 'it is empty'}")
         return body
 
@@ -144,13 +136,13 @@ class BatchHttp:
 
     async def _received(self, reply: Any) -> bytes | Exception:
         address, status = self.address, int(reply.status)
-        limit = _MAX_FILE_BYTES if status in _OK else MAX_ERROR_BYTES
-        raw, more = await read_limited(reply.content.iter_any(), limit)
+        limit = _MAX_FILE_BYTES if status in _OK else reading.MAX_ERROR_BYTES
+        raw, more = await reading.read_limited(reply.content.iter_any(), limit)
         try:
-            whole, too_long = unpacked(raw, reply.headers.get("Content-Encoding", ""), limit)
-        except BrokenError as exc:
+            whole, too_long = reading.unpacked(raw, reply.headers.get("Content-Encoding", ""), limit)
+        except reading.BrokenError as exc:
             return RetryableError(f"the server's reply is broken: {exc}")
-        except (UnreadableError, TooLargeError) as exc:
+        except (reading.UnreadableError, reading.TooLargeError) as exc:
             return BackendError(f"the server's reply cannot be read: {exc}", where=address.where)
         if status in _OK:
             if more or too_long:
@@ -158,7 +150,7 @@ class BatchHttp:
             return whole
         try:
             body = self.json(whole)
-        except (ValueError, UnreadableError, TooLargeError):
+        except (ValueError, reading.UnreadableError, reading.TooLargeError):
             body = None
         text = address.account.redacted(whole[:2000].decode("utf-8", "replace"))
         used = {name: reply.headers[name] for name in ("Retry-After", "retry-after-ms") if name in reply.headers}
