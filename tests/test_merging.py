@@ -9,8 +9,8 @@ import pytest
 import kshot
 from kshot.api import evaluate
 from kshot.core.errors import KshotError
-from kshot.core.journal_lines import decoded_line, encoded_line
 from kshot.core.records import Generated
+from kshot.core.serialization import decoded_line, encoded_line
 from kshot.merging import merge
 from kshot.runs.folder import read_spec
 from kshot.runs.sessions import recorded_versions

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kshot.api import evaluate, preview
     from kshot.backends.search.search_engine import IndexSearchEngine
     from kshot.comparing import compare
-    from kshot.core.answers import Explained, TextLikelihood
     from kshot.core.budget import LimitReached
     from kshot.core.content import MediaPart, TextPart
     from kshot.core.corpus import Chunk, Corpus, Passage
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         AnyOption,
         AskFailed,
         Evidence,
+        Explained,
         Failed,
         Generate,
         Generated,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Sample,
         Scored,
         Search,
+        TextLikelihood,
         Usage,
         ask,
     )
@@ -89,7 +90,6 @@ _HOMES = {
     "kshot.api": ("evaluate", "preview"),
     "kshot.backends.search.search_engine": ("IndexSearchEngine",),
     "kshot.comparing": ("compare",),
-    "kshot.core.answers": ("Explained", "TextLikelihood"),
     "kshot.core.budget": ("LimitReached",),
     "kshot.core.content": ("MediaPart", "TextPart"),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
@@ -101,6 +101,7 @@ _HOMES = {
         "AnyOption",
         "AskFailed",
         "Evidence",
+        "Explained",
         "Failed",
         "Generate",
         "Generated",
@@ -115,6 +116,7 @@ _HOMES = {
         "Sample",
         "Scored",
         "Search",
+        "TextLikelihood",
         "Usage",
         "ask",
     ),

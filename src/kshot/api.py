@@ -16,10 +16,9 @@ from kshot.backends.choosing import not_taken
 from kshot.backends.pool.opening import open_executor, open_pool, runs_in_pool
 from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
-from kshot.core.errors import UsageError
+from kshot.core.errors import UsageError, naming
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
-from kshot.core.origins import naming
 from kshot.core.postponed import BatchesOpen
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.watcher import Watcher

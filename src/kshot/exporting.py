@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Any
 from kshot.core.durable import new_binary_version, new_version
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.export_formats import FORMATS, PARTS, TEXTS, ExportedPart, Format
-from kshot.core.file_names import portable
 from kshot.core.records import ResultRow
+from kshot.core.text_files import portable
 from kshot.core.visible import one_line
 from kshot.report.exports.summary_form import in_summary_form
 from kshot.runs.checked_samples import checked_samples

@@ -12,11 +12,11 @@ from typing import Any
 from kshot.core.arguments import checked_folder
 from kshot.core.durable import new_version
 from kshot.core.errors import RunError, UsageError
-from kshot.core.file_names import FileNames, path_inside
 from kshot.core.protocols import Model, Source
 from kshot.core.records import Hit, Ranking
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
+from kshot.core.text_files import FileNames, path_inside
 from kshot.core.watcher import Watcher
 from kshot.index.store import Store
 from kshot.loggers import make_loggers

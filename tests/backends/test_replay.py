@@ -7,10 +7,9 @@ import pytest
 
 from kshot.backends.replay import Replay, open_recording
 from kshot.core.errors import BackendError
-from kshot.core.journal_lines import encoded_line
 from kshot.core.protocols import LanguageModel
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Message, Prompt, Scored, Search
-from kshot.core.serialization import digest, response_to_json
+from kshot.core.serialization import digest, encoded_line, response_to_json
 
 CHAT = Prompt(messages=(Message("system", "Be brief."), Message("user", "Hi")))
 

@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from kshot.core.journal_lines import decoded_line
-from kshot.core.spent import UNUSED
+from kshot.core.budget import UNUSED
+from kshot.core.serialization import decoded_line
 from tests.chaos.scenarios import answer, content_of, write_data
 from tests.fake_server import FakeServer
 

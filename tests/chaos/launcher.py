@@ -14,8 +14,8 @@ from pathlib import Path
 
 def log_requests(path):
     """Log every request that a backend takes, also those of a process that is killed a moment later."""
+    from kshot.core.engine import RoleStream
     from kshot.core.serialization import digest, key
-    from kshot.core.streams import RoleStream
 
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     take = RoleStream.take

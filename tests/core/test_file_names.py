@@ -6,7 +6,7 @@ import pytest
 
 from kshot.core.durable import open_new
 from kshot.core.errors import RunError
-from kshot.core.file_names import FileNames, leaves_folder, path_inside, portable
+from kshot.core.text_files import FileNames, leaves_folder, path_inside, portable
 
 HOSTILE = [
     "../evil", "..", ".", "...", "/etc/passwd", "a/../../b", "nul\0byte", "C:\\evil", "..\\evil", "\\\\host\\share",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kshot.core.json_text import MAX_DEPTH, parse_first_json, parse_json
+from kshot.core.text_files import MAX_DEPTH, parse_first_json, parse_json
 
 
 def nested(depth):

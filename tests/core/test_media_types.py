@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.core.media_types import fits, media_type
+from kshot.core.content import fits, media_type
 from tests.media_files import MP4, RED, WAV
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.offsets import Offsets, address
+from kshot.core.memo import Offsets, address
 
 KEYS = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 40), st.integers(0, 40).map(lambda k: k * 4096))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.core.p_values import p_text
+from kshot.core.failed_parts import p_text
 
 
 @pytest.mark.parametrize(

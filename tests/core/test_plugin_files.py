@@ -7,15 +7,13 @@ import sys
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.core.plugin_files import load_plugin_file, module_name
+from kshot.core.registry import load_plugin_file, module_name
 
 
 def test_a_neighbour_never_shadows_an_installed_module(tmp_path):
     (tmp_path / "colorsys.py").write_text("raise RuntimeError('shadowed')\n")
     (tmp_path / "one.py").write_text("import colorsys\nclass Only:\n    value = colorsys.rgb_to_hsv(0, 0, 0)\n")
-    code = (
-        f"from kshot.core.plugin_files import *; print(load_plugin_file(Path({str(tmp_path / 'one.py')!r})).Only.value)"
-    )
+    code = f"from kshot.core.registry import *; print(load_plugin_file(Path({str(tmp_path / 'one.py')!r})).Only.value)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(0.0, 0.0, 0)"
 
@@ -34,7 +32,7 @@ def test_objects_of_a_file_can_be_unpickled_in_another_process(tmp_path):
     file.write_text("class Thing:\n    def __init__(self, size):\n        self.size = size\n")
     packed = pickle.dumps(load_plugin_file(file).Thing(7))
     code = (
-        "import pickle, sys; from pathlib import Path; from kshot.core.plugin_files import load_plugin_file\n"
+        "import pickle, sys; from pathlib import Path; from kshot.core.registry import load_plugin_file\n"
         f"load_plugin_file(Path({str(file)!r})); print(pickle.loads({packed!r}).size)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.answers import Repeats
 from kshot.core.content import glue
-from kshot.core.records import Generate, Loglik, Message, Prompt, Search, plain
+from kshot.core.records import Generate, Loglik, Message, Prompt, Repeats, Search, plain
 from kshot.core.serialization import digest, key, request_body, response_from_json, response_to_json
 from tests.runs.test_journal import RESPONSES
 

@@ -3,8 +3,7 @@
 import pytest
 
 from kshot.core.errors import BackendError
-from kshot.core.journal_lines import decoded_line, encoded_line
-from kshot.core.reasoning import without_thoughts
+from kshot.core.reasoning import asking_token_logprobs, tokens_of, without_thoughts
 from kshot.core.records import (
     AskFailed,
     Failed,
@@ -19,8 +18,14 @@ from kshot.core.records import (
     Usage,
     ask,
 )
-from kshot.core.serialization import digest, response_from_json, response_to_json, sampling_digest
-from kshot.core.token_logprobs import asking_token_logprobs, tokens_of
+from kshot.core.serialization import (
+    decoded_line,
+    digest,
+    encoded_line,
+    response_from_json,
+    response_to_json,
+    sampling_digest,
+)
 from kshot.core.validation import checked_response
 
 TOKENS = (("The", -0.5), (" an", -1.0), ("swer", -0.25), ("\n", -2.0), ("The", -3.0))

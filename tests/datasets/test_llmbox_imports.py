@@ -6,7 +6,7 @@ import pytest
 
 import kshot
 from kshot.core.errors import DataError
-from kshot.core.plugin_files import before_import
+from kshot.core.registry import before_import
 from kshot.datasets.llmbox.languages import Language
 from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import resolve

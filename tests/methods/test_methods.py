@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.answers import Explained, Repeats, TextLikelihood
 from kshot.core.records import (
     UNANSWERED,
     AnyOption,
     AskFailed,
     Choice,
     Dialogue,
+    Explained,
     Failed,
     Generate,
     Generated,
@@ -22,12 +22,14 @@ from kshot.core.records import (
     Message,
     Prompt,
     Ranking,
+    Repeats,
     Sample,
     Scored,
     Search,
+    TextLikelihood,
     ask,
+    resume,
 )
-from kshot.core.resuming import resume
 from kshot.methods import (
     converse,
     generate,

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.answers import TextLikelihood
 from kshot.core.errors import DataError
-from kshot.core.records import Sample
+from kshot.core.records import Sample, TextLikelihood
 from kshot.metrics import Greedy, Perplexity
 from tests.measures import measure
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import kshot
 from kshot.backends.replay import Replay
 from kshot.core.errors import BackendError, RunError
-from kshot.core.journal_lines import decoded_line, encoded_line
 from kshot.core.records import (
     Failed,
     Generate,
@@ -32,7 +31,7 @@ from kshot.core.records import (
     Usage,
     ask,
 )
-from kshot.core.serialization import digest
+from kshot.core.serialization import decoded_line, digest, encoded_line
 from kshot.core.task import Task, TaskResult
 from kshot.runs.absent import StoredResponses
 from kshot.runs.folder import RunFolder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kshot.core import streams
+from kshot.core import engine
 from kshot.runs.folder import RunFolder, read_spec
 from tests.commands import kshot
 
@@ -39,7 +39,7 @@ def early(request, tmp_path, monkeypatch):
     def refuse(backend, queue):
         raise AssertionError(f"{backend.name} was asked")
 
-    monkeypatch.setattr(streams, "responses_of", refuse)
+    monkeypatch.setattr(engine, "responses_of", refuse)
     monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)

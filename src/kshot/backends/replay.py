@@ -13,14 +13,19 @@ from typing import Any
 
 from kshot.core.content import BY_ADDRESS, MEDIA_KINDS, content_json
 from kshot.core.errors import BackendError
-from kshot.core.journal_lines import JournalLine, damage_note, decoded_line, journal_lines
-from kshot.core.json_text import parse_json
-from kshot.core.offsets import Offsets, address
+from kshot.core.memo import Offsets, address
 from kshot.core.protocols import Abilities, Model, RequestQueue
 from kshot.core.reasoning import opens_thoughts, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Loglik, Prompt, Request, Response, Search, TokenLogprobs
-from kshot.core.serialization import digest, token_logprobs_from_json
-from kshot.core.text_files import lines_of, regular_file
+from kshot.core.serialization import (
+    JournalLine,
+    damage_note,
+    decoded_line,
+    digest,
+    journal_lines,
+    token_logprobs_from_json,
+)
+from kshot.core.text_files import lines_of, parse_json, regular_file
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 

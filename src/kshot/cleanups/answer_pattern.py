@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from kshot.cleanups.chosen_option import NO_OPTION, Chosen, chosen_option
 from kshot.cleanups.letters import letter
-from kshot.core.answers import NO_MATCH
 from kshot.core.errors import UsageError
-from kshot.core.records import AskFailed, Failed
+from kshot.core.records import NO_MATCH, AskFailed, Failed
 from kshot.core.regexes import SECONDS, compiled
 
 _RULE = "answer pattern"

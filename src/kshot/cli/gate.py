@@ -115,8 +115,7 @@ class Gating:
 
 def gating(parsed: argparse.Namespace) -> Gating:
     """Return what the command line asks for. What cannot be read or written is an error, before anything is asked."""
-    from kshot.core.errors import UsageError
-    from kshot.core.origins import naming
+    from kshot.core.errors import UsageError, naming
     from kshot.runs.gates import Gates
 
     gates = Gates.of(parsed.fail_under or (), parsed.fail_if_worse or (), fail_on_failed=parsed.fail_on_failed)

@@ -15,7 +15,7 @@ from kshot.core.watcher import Watcher
 if TYPE_CHECKING:
     import argparse
 
-    from kshot.core.origins import Kind
+    from kshot.core.errors import OriginKind
 
 SUFFIX = ".toml"
 _OUTPUTS = ("out", "junit", "step_summary", "save_run_file")
@@ -32,7 +32,7 @@ def applied(parsed: argparse.Namespace) -> Iterator[None]:
         return
     if len(files) > 1:
         raise UsageError(f"{len(files)} run files are named: {', '.join(files)}", hint="Run one after the other.")
-    from kshot.core.origins import written_at
+    from kshot.core.errors import written_at
     from kshot.run_files.reading import read_run_file
 
     parsed.config = [text for text in parsed.config if text not in files]
@@ -52,7 +52,7 @@ def applied(parsed: argparse.Namespace) -> Iterator[None]:
         os.chdir(before)
 
 
-def _is_of(kind: Kind, text: str, taken: Collection[str]) -> bool:
+def _is_of(kind: OriginKind, text: str, taken: Collection[str]) -> bool:
     """Whether something of the file is part of the run; ``taken``: what the command line left to the file."""
     return kind == "file" or (text if kind in {"setting", "gate"} else kind) in taken
 

@@ -12,10 +12,9 @@ from kshot.configs.rendering import PromptKind, Rendered
 from kshot.configs.rows import Splits
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.values import texts, tokens
-from kshot.core.answers import Explained
 from kshot.core.content import Content
 from kshot.core.errors import DataError
-from kshot.core.records import Generate, Message, Prompt, RequestGenerator, Sample, ask
+from kshot.core.records import Explained, Generate, Message, Prompt, RequestGenerator, Sample, ask
 from kshot.methods.generation import Extract
 from kshot.methods.likelihood import best, likelihoods
 

@@ -16,9 +16,8 @@ from urllib.parse import unquote
 
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.media_files import MAX_MEDIA_BYTES, read_media
-from kshot.core.content import MEDIA_KINDS, Content, MediaKind, MediaPart, Part, TextPart
+from kshot.core.content import MEDIA_KINDS, Content, MediaKind, MediaPart, Part, TextPart, fits, media_type
 from kshot.core.errors import DataError
-from kshot.core.media_types import fits, media_type
 from kshot.prompts.templates import MMPromptTemplate, PromptTemplate, RawPromptTemplate
 
 MAX_PROMPT_BYTES = 2 * MAX_MEDIA_BYTES

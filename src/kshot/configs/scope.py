@@ -12,7 +12,7 @@ from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.home import TITLES, Home, Part
 from kshot.configs.names import ConfigCallable, ImportedName, short, unknown
 from kshot.core.errors import KshotError
-from kshot.core.plugin_files import check_code
+from kshot.core.registry import check_code
 
 
 @contextmanager

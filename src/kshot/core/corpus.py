@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kshot.core.errors import DataError, UsageError
+from kshot.core.visible import one_line
 
 Where = tuple[tuple[str, str], ...]
 
@@ -105,3 +106,13 @@ def _written(passage: Passage) -> str:
     parts = [part for pair in sorted(passage.fields.items()) for part in pair]
     lengths = " ".join(map(str, (len(passage.id), len(passage.text), *map(len, parts))))
     return f"{lengths}\n{passage.id}{passage.text}{''.join(parts)}"
+
+
+def trec_word(text: str, what: str) -> str:
+    """Return an id as it is. One that would be several columns or lines, or none, is refused: readers would err."""
+    if text.split() != [text] or one_line(text) != text:
+        raise DataError(
+            f"a TREC file cannot hold the {what} {text!r}",
+            hint="It must be one word without spaces and control characters; rename it in the data.",
+        )
+    return text

@@ -1,4 +1,4 @@
-"""Marks and notes for figures of which many samples failed.
+"""How figures are marked of which many samples failed, and how a p is written: the same everywhere.
 
 A figure covers the samples that were answered; it is marked if more than 5 % failed. An average counts each part (a
 subset, a task, a draw of examples) in full, however few of its samples are left. So it leaves out parts of which more
@@ -120,3 +120,14 @@ def failure_words(row: Mapping[str, Any]) -> str:
 def all_parts(row: Mapping[str, Any]) -> list[str]:
     """Return all tasks of an average, also those that it leaves out."""
     return [*(row.get("tasks") or ()), *(row.get("left_out") or ())]
+
+
+_SMALLEST, _LEVEL = 1e-4, 0.05
+
+
+def p_text(p: float) -> str:
+    """Return a p with enough digits to see on which side of 5 % it lies."""
+    if p < _SMALLEST:
+        return "< 0.0001"
+    texts = (f"{p:.{digits}g}" for digits in (2, 4, 8))
+    return next((text for text in texts if float(text) != _LEVEL), repr(p))

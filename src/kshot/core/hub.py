@@ -13,9 +13,7 @@ from urllib.parse import urlsplit
 
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import importing
-from kshot.core.file_names import leaves_folder
-from kshot.core.json_text import parse_json
-from kshot.core.text_files import read_whole
+from kshot.core.text_files import leaves_folder, parse_json, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -5,9 +5,10 @@ Every record is immutable. Parts of a message that are not text are in ``core.co
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from kshot.core.content import Content, MediaPart, content_text, glue, media_in
 
@@ -260,6 +261,17 @@ class Search:
 
 Request: TypeAlias = Generate | Loglik | Search
 
+_without_ticket: dict[Any, Callable[[Any], tuple[Any, ...]]] = {
+    cls: attrgetter(*(each.name for each in fields(cls) if each.name != "ticket")) for cls in get_args(Request)
+}
+"""Returns the fields of a request, of each type, apart from its ticket."""
+
+
+def with_ticket(request: Request, ticket: int) -> Request:
+    """Return a request with a ticket, as ``replace`` does, in half its time: every request passes here."""
+    make: Callable[..., Request] = type(request)
+    return make(*_without_ticket[make](request), ticket=ticket)
+
 
 # ---- Responses ----
 
@@ -373,6 +385,78 @@ class Outcome(Generic[T]):
         return isinstance(self.answer, Failed)
 
 
+# ---- Answers of methods that are more than a value ----
+
+NO_MATCH = "no match"
+"""The rule of a reply in which the user's pattern finds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An answer with what led to it. A method may return it in place of the bare answer, which is what metrics see.
+
+    ``why`` goes into the sample's row. ``others`` are the answers by other rules, by the name of the rule, which a
+    metric with that ``rule`` scores. ``tied`` are the rules by which several options came first; "": the answer's own.
+    ``values`` were measured with the answer: a metric with that ``rule`` gets its value in place of an answer.
+    """
+
+    answer: Any
+    why: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    tied: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The answers of a sample that was asked several times, and the failures of its other repeats."""
+
+    answers: tuple[Any, ...]
+    failures: tuple[Failed, ...] = ()
+
+    @property
+    def majority(self) -> Any:
+        """The most frequent answer; the first one given on a tie."""
+        return self._first[0]
+
+    @property
+    def tied(self) -> bool:
+        """Whether several answers are the most frequent ones."""
+        return any(each != self._first[0] for each in self._first)
+
+    @property
+    def _first(self) -> list[Any]:
+        """The most frequent answers, in the order given. Replies without an answer have no vote beside others."""
+        votes = [each for each in self.answers if each != UNANSWERED] or list(self.answers)
+        most = max(map(votes.count, votes))
+        return [each for each in votes if votes.count(each) == most]
+
+
+def bare(answer: Any) -> Any:
+    """Return an answer, or each of several, without what led to it."""
+    if isinstance(answer, Explained):
+        return answer.answer
+    return replace(answer, answers=tuple(map(bare, answer.answers))) if isinstance(answer, Repeats) else answer
+
+
+@dataclass(frozen=True, slots=True)
+class TextLikelihood:
+    """How likely a text is: its negative log-likelihood in nats, and the tokens, words and bytes that it sums over.
+
+    ``greedy``: whether the model would write it; None if that is not known. It unpacks as a pair: ``nll, tokens``.
+    """
+
+    nll: float
+    tokens: int
+    words: int
+    bytes: int
+    greedy: bool | None = None
+
+    def __iter__(self) -> Iterator[float]:
+        """Yield the negative log-likelihood and the number of tokens."""
+        return iter((self.nll, self.tokens))
+
+
 # ---- Methods: generators of requests ----
 
 RequestGenerator: TypeAlias = Generator[Sequence[Request], Sequence[Any], Any]
@@ -396,3 +480,43 @@ def ask(*requests: Request) -> Generator[Sequence[Request], Sequence[Any], tuple
     """Yield requests to the engine; their responses come back in the same order."""
     replies = yield requests
     return tuple(replies)
+
+
+def resume(method: RequestGenerator, responses: Sequence[Response]) -> Sequence[Request]:
+    """Send a method its responses, or raise their first failure where it asked; return what it asks next."""
+    failed = next((response for response in responses if isinstance(response, Failed)), None)
+    if failed is None:
+        return method.send(responses)
+    requests: Sequence[Request] = method.throw(AskFailed(failed, responses))
+    return requests
+
+
+def translated(
+    method: RequestGenerator,
+    request: Callable[[Request], Request] = lambda asked: asked,
+    response: Callable[[Request, Response], Response] = lambda _, given: given,
+) -> RequestGenerator:
+    """Drive a method, changing each of its requests, and each response to it, on the way."""
+    try:
+        requests = next(method)
+        while True:
+            # The engine refuses anything but a list of requests.
+            asked = [request(each) for each in requests] if isinstance(requests, (list, tuple)) else requests
+            try:
+                responses = yield asked
+            except AskFailed as exc:
+                exc.responses = tuple(map(response, asked, exc.responses))
+                requests = method.throw(exc)
+            except Exception as exc:  # noqa: BLE001 - whatever the engine raises is for the method
+                requests = method.throw(exc)
+            else:
+                requests = method.send(tuple(map(response, asked, responses)))
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        method.close()
+
+
+def of_evaluated(request: Request) -> bool:
+    """Whether a request is for the evaluated model, and not for a judge or another helper."""
+    return request.role == "model"

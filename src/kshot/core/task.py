@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from kshot.core.corpus import Corpus
+from kshot.core.memo import Offsets
 from kshot.core.metric import MEAN, Measure, Metric
-from kshot.core.offsets import Offsets
 from kshot.core.records import Absent, Failed, Ranking, Request, RequestGenerator, Response, Sample
 
 P = TypeVar("P")

@@ -1,4 +1,4 @@
-"""Folders of a process that is at work: indexes and downloads until they are complete, and those of sandboxes.
+"""The cache, and folders of a process at work: indexes and downloads until they are complete, and sandboxes.
 
 A process that uses such a folder holds a lock on it. The system releases the lock when the process ends, however it
 ends, so a folder that can be locked is a leftover, and the next process that makes one removes it.
@@ -6,6 +6,7 @@ ends, so a folder that can be locked is a leftover, and the next process that ma
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 try:
     import fcntl
@@ -146,3 +148,21 @@ def _lock(folder: Path, *, own: bool = True) -> int | None:
         return handle
     os.close(handle)
     return None
+
+
+def cache_folder() -> Path:
+    """Return ``$KSHOT_CACHE``, or ``kshot`` in the user's cache folder."""
+    own = os.environ.get("KSHOT_CACHE")
+    return Path(own or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kshot").expanduser()
+
+
+DIGEST_BYTES = 16
+_READ_BYTES = 1 << 22
+
+
+def content_digest(file: IO[bytes]) -> bytes:
+    """Return the digest of a file from its present position to its end."""
+    state = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    while block := file.read(_READ_BYTES):
+        state.update(block)
+    return state.digest()

@@ -8,11 +8,10 @@ from typing import Any
 from kshot.cleanups import make_cleanup
 from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.cleanups.chosen_option import chosen_option
-from kshot.core.answers import Explained
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.extras import missing_package
 from kshot.core.options import flag
-from kshot.core.records import AskFailed, Sample
+from kshot.core.records import AskFailed, Explained, Sample
 from kshot.datasets.compiler import DatasetCompiler
 from kshot.methods.generation import Extract, raw
 

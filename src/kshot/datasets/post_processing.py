@@ -7,9 +7,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-from kshot.core.answers import Repeats
 from kshot.core.errors import DataError
-from kshot.core.records import Failed, Sample
+from kshot.core.records import Failed, Repeats, Sample
 from kshot.datasets.compiler import DatasetCompiler, PostProcessing
 
 

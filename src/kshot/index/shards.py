@@ -13,8 +13,8 @@ import numpy as np
 
 from kshot.core.corpus import Corpus
 from kshot.core.executing import Executor, InlineExecutor, ShardedIndex, Work
-from kshot.core.file_digests import DIGEST_BYTES, content_digest
 from kshot.core.protocols import ProgressCallback
+from kshot.core.work_folders import DIGEST_BYTES, content_digest
 from kshot.index.arrays import Array
 
 Part: TypeAlias = Mapping[str, Array]

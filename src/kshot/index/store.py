@@ -12,14 +12,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from kshot.core.cache_folder import cache_folder
 from kshot.core.durable import disk_hint, sync_folder
 from kshot.core.errors import BackendError, RunError
 from kshot.core.executing import Executor, InlineExecutor, ShardedIndex
-from kshot.core.file_digests import content_digest
 from kshot.core.kill_points import reach
 from kshot.core.protocols import ProgressCallback
-from kshot.core.work_folders import locked_folder, remove_leftovers, resumable_folder, sync_all
+from kshot.core.work_folders import (
+    cache_folder,
+    content_digest,
+    locked_folder,
+    remove_leftovers,
+    resumable_folder,
+    sync_all,
+)
 
 KEY_FILE, MANIFEST_FILE = "key.json", "files.json"
 _UNWRITABLE = (

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kshot.core.answers import Explained
 from kshot.core.errors import DataError
 from kshot.core.metric import Metric
-from kshot.core.records import Failed
+from kshot.core.records import Explained, Failed
 from kshot.lmeval.figures import NO_VALUE, DocumentFigure, FigureSpec, UnlistedFigures, figure_of
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions, references

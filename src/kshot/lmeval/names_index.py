@@ -16,10 +16,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from kshot.core.cache_folder import cache_folder
 from kshot.core.durable import new_version
 from kshot.core.errors import KshotError, RunError
 from kshot.core.text_files import read_at_most
+from kshot.core.work_folders import cache_folder
 from kshot.lmeval.files import FunctionRef
 from kshot.lmeval.yaml_text import MAX_FILE_BYTES, read_mapping
 

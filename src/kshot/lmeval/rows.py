@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError, KshotError
-from kshot.core.file_names import leaves_folder
 from kshot.core.records import Row
+from kshot.core.text_files import leaves_folder
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions
 from kshot.tables.files import read_file

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed
+from kshot.core.text_files import parse_json
 from kshot.core.visible import metric_label
 
 _MOST_CHARACTERS = 100

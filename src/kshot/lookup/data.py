@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.core.json_text import parse_json
 from kshot.core.records import Row
-from kshot.core.text_files import read_whole
+from kshot.core.text_files import parse_json, read_whole
 from kshot.lookup.generate import LOOKUP_TASKS, answers, group_of
 
 RecordSource: TypeAlias = str | Path | Iterable[Row]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from kshot.core.file_names import FileNames
 from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult, TriedTasks
+from kshot.core.text_files import FileNames
 from kshot.core.watcher import PlannedTask
 from kshot.lookup.configurations import (
     LookupConfiguration,

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.json_text import parse_json
-from kshot.core.text_files import read_text
+from kshot.core.text_files import parse_json, read_text
 from kshot.lookup.generate import LOOKUP_TASKS
 from kshot.prompts.strings import FieldFormatter
 

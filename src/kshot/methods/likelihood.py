@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from kshot.core.answers import Explained
 from kshot.core.records import (
     UNANSWERED,
     AnyOption,
     Choice,
+    Explained,
     Likelihood,
     Loglik,
     Prompt,

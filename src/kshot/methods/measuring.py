@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kshot.core.answers import TextLikelihood
-from kshot.core.records import Choice, Likelihood, Loglik, Prompt, RequestGenerator, RollingStart, Sample, ask
+from kshot.core.records import (
+    Choice,
+    Likelihood,
+    Loglik,
+    Prompt,
+    RequestGenerator,
+    RollingStart,
+    Sample,
+    TextLikelihood,
+    ask,
+)
 
 
 def likelihood(sample: Sample, choice: Choice) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample

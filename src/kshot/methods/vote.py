@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from kshot.core.answers import Repeats
 from kshot.core.records import (
     AskFailed,
     Failed,
     Generate,
+    Repeats,
     Request,
     RequestGenerator,
     Response,
     Sample,
+    resume,
+    translated,
 )
-from kshot.core.resuming import resume, translated
 
 RepeatedMethod: TypeAlias = Callable[[Sample, Any], RequestGenerator]
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.core.answers import TextLikelihood
 from kshot.core.errors import DataError
 from kshot.core.metric import Measure
-from kshot.core.records import Absent, Sample
+from kshot.core.records import Absent, Sample, TextLikelihood
 from kshot.metrics.aggregates import BITS, PERPLEXITY
 from kshot.metrics.metric import Metric
 

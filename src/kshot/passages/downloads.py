@@ -24,7 +24,7 @@ from urllib.request import (
 )
 
 from kshot.core.errors import DataError
-from kshot.core.file_names import leaves_folder
+from kshot.core.text_files import leaves_folder
 
 MAX_BYTES = 2 << 30
 """The size of everything that one location gives."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from kshot.core.durable import new_version
 from kshot.core.errors import RunError
-from kshot.core.file_names import path_inside
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.core.task import Task
+from kshot.core.text_files import path_inside
 from kshot.metrics.evidence import EvidenceFinder
 from kshot.passages.graded import check_qrels, write_qrels
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.json_text import parse_json
-from kshot.core.text_files import read_whole
+from kshot.core.text_files import parse_json, read_whole
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.documents import Document, document_packages, read_documents
 from kshot.passages.fetching import fetch_notes, is_url, local_path

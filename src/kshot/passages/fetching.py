@@ -9,11 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
-from kshot.core.cache_folder import cache_folder
 from kshot.core.durable import open_new, sync, sync_folder
 from kshot.core.errors import DataError
 from kshot.core.kill_points import reach
-from kshot.core.work_folders import locked_folder, remove_leftovers, sync_all
+from kshot.core.work_folders import cache_folder, locked_folder, remove_leftovers, sync_all
 from kshot.passages.downloads import Downloads, name_in_folder
 from kshot.passages.unpacking import unpack
 

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kshot.core.corpus import Passage
+from kshot.core.corpus import Passage, trec_word
 from kshot.core.durable import new_version
 from kshot.core.errors import DataError, UsageError
-from kshot.core.json_text import parse_json
 from kshot.core.records import Graded, Sample
-from kshot.core.text_files import lines_of, regular_file
-from kshot.core.trec import trec_word
+from kshot.core.text_files import lines_of, parse_json, regular_file
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.fetching import fetch_notes, local_path
 

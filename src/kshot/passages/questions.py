@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.json_text import parse_json
 from kshot.core.records import Evidence, Row, Sample
-from kshot.core.text_files import read_whole
+from kshot.core.text_files import parse_json, read_whole
 
 FILTERS = ("all", "nonempty", "explicit", "essential")
 """Which components count: all; those with a context; the explicit ones; all but the extraneous."""

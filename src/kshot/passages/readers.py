@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.extras import import_package
-from kshot.core.json_text import parse_json
-from kshot.core.text_files import read_whole
+from kshot.core.text_files import parse_json, read_whole
 from kshot.passages.webpages import HTML_PACKAGES, visible_text
 
 FORMATS = {

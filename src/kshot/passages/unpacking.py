@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.core.file_names import leaves_folder
+from kshot.core.text_files import leaves_folder
 
 Members: TypeAlias = Iterator[tuple[str, Callable[[], IO[bytes]] | None]]
 

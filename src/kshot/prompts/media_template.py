@@ -6,8 +6,8 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from kshot.core.content import media_type
 from kshot.core.errors import DataError
-from kshot.core.media_types import media_type
 from kshot.core.records import Row
 from kshot.prompts.dialogue import Filled, PromptList
 from kshot.prompts.prompt_template import FIELD, PromptTemplate, Shape, fill, fill_tree

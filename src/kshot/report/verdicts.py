@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kshot.core.failed_parts import failure_mark
-from kshot.core.p_values import p_text
+from kshot.core.failed_parts import failure_mark, p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.figure_cells import number

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.errors import DataError, KshotError, OriginKind, UsageError
 from kshot.core.options import OptionField
-from kshot.core.origins import Kind
 from kshot.core.specs import split_options
 from kshot.core.text_files import read_at_most
 from kshot.run_files.named import NAME, spec_text, value_text
@@ -29,7 +28,7 @@ FLAGS = ("json",)
 FOLDER = "folder"
 GATES = ("fail_under", "fail_if_worse", "fail_on_failed", "junit", "step_summary")
 _KEYS = (FOLDER, "out", *LISTS, *TEXTS, *FLAGS, "settings", "gates")
-_KINDS: Mapping[str, Kind] = {"models": "model", "datasets": "dataset", "log": "log"}
+_KINDS: Mapping[str, OriginKind] = {"models": "model", "datasets": "dataset", "log": "log"}
 _FREE_OPTIONS = "lmeval:"
 """Datasets whose options are not settings alone: the front end reads them."""
 _OPTION_NAME = re.compile(r"[A-Za-z_]\w*")
@@ -46,7 +45,7 @@ class RunFile:
     path: Path
     folder: Path
     values: Mapping[str, Any]
-    origins: Mapping[tuple[Kind, str], str]
+    origins: Mapping[tuple[OriginKind, str], str]
 
 
 def read_run_file(path: Path) -> RunFile:
@@ -76,7 +75,7 @@ class _Reader:
     def __init__(self, path: Path, body: Mapping[str, Any], places: Mapping[KeyPath, Position]) -> None:
         self._path, self._body, self._places = path, body, places
         self._values: dict[str, Any] = {}
-        self._origins: dict[tuple[Kind, str], str] = {("file", ""): str(path)}
+        self._origins: dict[tuple[OriginKind, str], str] = {("file", ""): str(path)}
 
     def read(self) -> RunFile:
         self._check_keys(self._body, (), _KEYS, "a run file")

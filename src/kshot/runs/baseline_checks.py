@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from kshot.core.errors import RunError
-from kshot.core.failed_parts import failure_words
-from kshot.core.p_values import p_text
+from kshot.core.failed_parts import failure_words, p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.runs.headline import task_rows

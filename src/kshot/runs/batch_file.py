@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.core.errors import RunError
-from kshot.core.file_names import path_inside
-from kshot.core.json_text import parse_json
-from kshot.core.text_files import read_at_most
+from kshot.core.text_files import parse_json, path_inside, read_at_most
 from kshot.runs.folder import RunFolder
 
 BATCHES = "batches.json"

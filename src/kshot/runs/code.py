@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kshot.core.cache_folder import cache_folder
 from kshot.core.errors import RunError
-from kshot.core.plugin_files import before_import
+from kshot.core.registry import before_import
+from kshot.core.work_folders import cache_folder
 from kshot.runs.folder import JOURNAL
 from kshot.runs.spec_file import SPEC
 

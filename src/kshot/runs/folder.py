@@ -12,12 +12,10 @@ from typing import IO, Any
 from kshot.core.budget import LimitReached
 from kshot.core.durable import disk_hint, new_version, sync_folder, writing
 from kshot.core.errors import DataError, MissingExtra, RunError, UsageError
-from kshot.core.file_names import path_inside
-from kshot.core.journal_lines import FORMAT, journal_lines
-from kshot.core.json_text import parse_json
 from kshot.core.records import Response, ResultRow
+from kshot.core.serialization import FORMAT, journal_lines
 from kshot.core.settings import FsyncMode
-from kshot.core.text_files import read_at_most
+from kshot.core.text_files import parse_json, path_inside, read_at_most
 from kshot.runs.identity import differences
 from kshot.runs.journal import Journal
 from kshot.runs.progress import PROGRESS

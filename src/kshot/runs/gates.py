@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kshot.core.arguments import checked_flag
-from kshot.core.errors import KshotError, RunError, UsageError
-from kshot.core.origins import naming
+from kshot.core.errors import KshotError, RunError, UsageError, naming
 from kshot.core.records import ResultRow
 from kshot.core.watcher import Meter, PlannedTask, Watcher
 from kshot.runs.baseline_checks import Sides, brief_reason, check_worse

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from kshot.core.durable import GroupSync, disk_hint, sync, sync_folder
 from kshot.core.errors import RunError
-from kshot.core.journal_lines import (
+from kshot.core.kill_points import reach
+from kshot.core.memo import Offsets, address
+from kshot.core.records import Failed, Response
+from kshot.core.serialization import (
     JournalLine,
     JournalRecord,
     NewerLine,
@@ -19,9 +22,6 @@ from kshot.core.journal_lines import (
     encoded_line,
     journal_lines,
 )
-from kshot.core.kill_points import reach
-from kshot.core.offsets import Offsets, address
-from kshot.core.records import Failed, Response
 from kshot.core.settings import FsyncMode
 from kshot.core.text_files import MAX_LINE_CHARACTERS, lines_of, regular_file
 from kshot.runs.lock import lock

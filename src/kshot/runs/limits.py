@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kshot.core.budget import Budget
+from kshot.core.budget import Budget, cost_of
 from kshot.core.errors import RunError, UsageError
 from kshot.core.options import flag
 from kshot.core.records import ResultRow
-from kshot.core.spent import cost_of
 from kshot.runs.folder import RunFolder
 from kshot.runs.headline import finite
 from kshot.settings import Settings

@@ -15,8 +15,8 @@ from typing import Any
 
 from kshot.core.arguments import checked_folder
 from kshot.core.errors import KshotError, RunError, UsageError
-from kshot.core.file_names import path_inside
 from kshot.core.shareable import shareable
+from kshot.core.text_files import path_inside
 from kshot.runs.folder import JOURNAL, SUMMARY
 from kshot.runs.headline import failed_samples, finite, first_figure, headline_figures
 from kshot.runs.identity import without_defaults

@@ -13,11 +13,9 @@ from typing import IO, Any
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import KshotError, RunError
-from kshot.core.file_names import path_inside
-from kshot.core.json_text import parse_json
-from kshot.core.offsets import Offsets
+from kshot.core.memo import Offsets
 from kshot.core.records import ResultRow
-from kshot.core.text_files import lines_of, regular_file
+from kshot.core.text_files import lines_of, parse_json, path_inside, regular_file
 from kshot.runs.folder import RunFolder
 from kshot.runs.samples_file import PASSAGES
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from kshot.core.errors import KshotError
-from kshot.core.file_names import path_inside
-from kshot.core.json_text import parse_json
-from kshot.core.text_files import read_at_most
+from kshot.core.text_files import parse_json, path_inside, read_at_most
 from kshot.core.watcher import MeterReading
 
 PROGRESS = "progress.json"

@@ -10,10 +10,8 @@ from typing import Any
 
 from kshot.core.errors import RunError
 from kshot.core.failed_parts import failure_mark
-from kshot.core.file_names import path_inside
-from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
-from kshot.core.text_files import read_at_most
+from kshot.core.text_files import parse_json, path_inside, read_at_most
 from kshot.core.visible import one_line
 from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import failed_samples, first_figure, headline_figures

@@ -9,10 +9,9 @@ from itertools import islice
 from typing import Any
 
 from kshot.core.content import needs
-from kshot.core.errors import BackendError, KshotError, UsageError
+from kshot.core.errors import BackendError, KshotError, OriginKind, UsageError, located
 from kshot.core.metric import judged as asking_judges
 from kshot.core.metric import measure_names
-from kshot.core.origins import Kind, located
 from kshot.core.records import Search
 from kshot.core.task import Task
 from kshot.core.watcher import PlannedTask
@@ -69,7 +68,7 @@ class Faults:
         self._of_settings: set[str] = set()
 
     @contextmanager
-    def collected(self, kind: Kind = "file", *texts: Any) -> Iterator[None]:
+    def collected(self, kind: OriginKind = "file", *texts: Any) -> Iterator[None]:
         """Keep an error of this block, and go on after it. It names the place where the user wrote these texts.
 
         A fault of a setting is told once, and not again for every dataset.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kshot.core.answers import NO_MATCH
-from kshot.core.records import Generate, Generated, Loglik, Request, Response, ResultRow, Scored
+from kshot.core.records import NO_MATCH, Generate, Generated, Loglik, Request, Response, ResultRow, Scored
 from kshot.core.serialization import token_list
 from kshot.core.task import TaskResult
 

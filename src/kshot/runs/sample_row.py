@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from kshot.core.answers import Explained, Repeats, bare
 from kshot.core.content import content_json
 from kshot.core.metric import MEAN, Measure
 from kshot.core.records import (
     Absent,
+    Explained,
     Failed,
     Generated,
     Likelihood,
@@ -18,12 +18,14 @@ from kshot.core.records import (
     Outcome,
     Prompt,
     Ranking,
+    Repeats,
     Request,
     Response,
     ResultRow,
     Sample,
     Scored,
     Search,
+    bare,
     reference,
 )
 from kshot.core.serialization import token_list

@@ -8,10 +8,8 @@ from shlex import quote
 from typing import NamedTuple
 
 from kshot.core.errors import RunError
-from kshot.core.file_names import path_inside
-from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
-from kshot.core.text_files import lines_of, regular_file
+from kshot.core.text_files import lines_of, parse_json, path_inside, regular_file
 
 SAMPLES = "samples.jsonl"
 PASSAGES = "passages.jsonl"

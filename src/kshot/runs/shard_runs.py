@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError, UsageError
-from kshot.core.file_names import path_inside
-from kshot.core.offsets import Offsets, address
+from kshot.core.memo import Offsets, address
 from kshot.core.settings import Shard
+from kshot.core.text_files import path_inside
 from kshot.runs.code import KEY as CODE
 from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.identity import differences

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError
-from kshot.core.file_names import path_inside
-from kshot.core.journal_lines import FORMAT, newer_version
-from kshot.core.json_text import parse_json
-from kshot.core.text_files import read_at_most
+from kshot.core.serialization import FORMAT, newer_version
+from kshot.core.text_files import parse_json, path_inside, read_at_most
 
 SPEC = "spec.json"
 

@@ -13,30 +13,30 @@ from itertools import chain, groupby
 from numbers import Real
 from typing import Any, TypeVar
 
-from kshot.core.answers import Explained, Repeats, bare
 from kshot.core.budget import Budget
 from kshot.core.engine import SampleJob, drive
 from kshot.core.errors import DataError, KshotError
-from kshot.core.memo import Memo
+from kshot.core.memo import Memo, Offsets, address
 from kshot.core.metric import Measure, Metric, Observation, measure_names
-from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Backend
-from kshot.core.reasoning import as_kept, keeping_thoughts
+from kshot.core.reasoning import as_kept, asking_token_logprobs, keeping_thoughts
 from kshot.core.records import (
     UNANSWERED,
     Absent,
     AnyOption,
     AskFailed,
+    Explained,
     Failed,
     Generated,
     Option,
     Outcome,
+    Repeats,
     RequestGenerator,
     ResultRow,
     Sample,
+    bare,
 )
 from kshot.core.task import NOT_ASKED, Task, TaskResult
-from kshot.core.token_logprobs import asking_token_logprobs
 from kshot.core.visible import without_text
 from kshot.runs.replies import (
     count_replies,

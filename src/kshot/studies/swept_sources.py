@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kshot.core.errors import UsageError
+from kshot.core.errors import UsageError, naming
 from kshot.core.options import SweptValues, flag, options_from
-from kshot.core.origins import naming
 from kshot.core.protocols import Source
 from kshot.core.specs import option_text, parse_spec, split_options, split_values
 from kshot.settings import Settings

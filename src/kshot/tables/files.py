@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 from kshot.core.copies import own_copy
 from kshot.core.errors import DataError
 from kshot.core.extras import importing
-from kshot.core.json_text import parse_first_json, parse_json
-from kshot.core.text_files import check_regular, lines_of, read_whole
+from kshot.core.text_files import check_regular, lines_of, parse_first_json, parse_json, read_whole
 from kshot.tables.csv_files import csv_rows
 from kshot.tables.encodings import not_utf8
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.core.file_names import leaves_folder
+from kshot.core.text_files import leaves_folder
 from kshot.tables.files import FILE_SUFFIXES, read_file
 from kshot.tables.hub import is_saved_copy, load_saved_copy
 from kshot.tables.splits import Rows, slice_rows, split_name

@@ -12,10 +12,8 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.extras import import_package
-from kshot.core.file_names import leaves_folder
 from kshot.core.hub import hub_is_unreachable
-from kshot.core.json_text import parse_json
-from kshot.core.text_files import check_regular, read_at_most
+from kshot.core.text_files import check_regular, leaves_folder, parse_json, read_at_most
 from kshot.tables.splits import Rows
 
 _OFFLINE = "HF_HUB_OFFLINE"

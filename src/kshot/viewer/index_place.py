@@ -13,9 +13,9 @@ from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
-from kshot.core.cache_folder import cache_folder
 from kshot.core.errors import RunError
 from kshot.core.text_files import is_plain
+from kshot.core.work_folders import cache_folder
 from kshot.runs.folder import SUMMARY
 from kshot.runs.samples_file import SAMPLES
 from kshot.viewer.index_seals import is_sealed, seal

@@ -11,8 +11,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from kshot.core.cache_folder import cache_folder
 from kshot.core.text_files import regular_file
+from kshot.core.work_folders import cache_folder
 
 _CHUNK = 1 << 20
 _MOST_SEALS = 10_000

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.errors import KshotError, RunError
-from kshot.core.file_names import path_inside
-from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
-from kshot.core.text_files import regular_file
+from kshot.core.text_files import parse_json, path_inside, regular_file
 from kshot.report.page.markup import tag, text
 from kshot.report.page.sample_line import sample_line
 from kshot.report.page.unfinished_section import unfinished_section

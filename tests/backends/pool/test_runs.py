@@ -138,7 +138,7 @@ def test_the_judge_works_while_the_workers_do(folder):
 
 
 def test_models_of_python_travel(folder):
-    from kshot.core.plugin_files import load_plugin_file
+    from kshot.core.registry import load_plugin_file
 
     world = load_plugin_file(folder / "world.py")
     for given in (world.Noting(), world.function):

@@ -25,6 +25,7 @@ from kshot.backends.embedded.sequences import ScoredSequence, SequenceMaker, tex
 from kshot.backends.token_texts import summed_pieces, written_pieces
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities, RequestQueue
+from kshot.core.reasoning import tokens_of
 from kshot.core.records import (
     Failed,
     Generate,
@@ -37,7 +38,6 @@ from kshot.core.records import (
     TokenLogprobs,
     Usage,
 )
-from kshot.core.token_logprobs import tokens_of
 
 FOLDER = Path(__file__).parent
 FILES = ("model.onnx", "model.safetensors", "tokenizer.json")

@@ -11,7 +11,7 @@ from kshot.backends.hf.context_window import cuts_left
 from kshot.backends.hf.placement import read_device_map
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
-from kshot.core.json_text import parse_json
+from kshot.core.text_files import parse_json
 
 _DTYPE = re.compile(r"(torch\.)?(auto|half|float|double|bfloat16|float(8_\w+|16|32|64))")
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")

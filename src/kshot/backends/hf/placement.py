@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import require
-from kshot.core.json_text import parse_json
+from kshot.core.text_files import parse_json
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _FILE = ".json"

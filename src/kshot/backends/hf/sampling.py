@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.model_errors import invalid_logits
 from kshot.backends.token_texts import summed_pieces, written_pieces
-from kshot.core.reasoning import without_thoughts
+from kshot.core.reasoning import tokens_of, without_thoughts
 from kshot.core.records import Generate, Generated, TokenLogprobs, Usage
 from kshot.core.serialization import sampling_digest
-from kshot.core.token_logprobs import tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

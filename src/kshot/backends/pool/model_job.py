@@ -13,9 +13,8 @@ from kshot.backends.pool.travelling import PackedObject, TravellingFiles
 from kshot.core.errors import UsageError
 from kshot.core.package_versions import versions
 from kshot.core.protocols import LanguageModel, Model
-from kshot.core.records import Request, Response
+from kshot.core.records import Request, Response, with_ticket
 from kshot.core.specs import split_options
-from kshot.core.tickets import with_ticket
 from kshot.core.validation import responses_of
 
 VERSIONS = "versions"

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kshot.core.cache_folder import cache_folder
 from kshot.core.errors import DataError, UsageError
-from kshot.core.plugin_files import load_plugin_file, module_name
 from kshot.core.protocols import Model
+from kshot.core.registry import load_plugin_file, module_name
 from kshot.core.specs import option_text, parse_spec, split_options
+from kshot.core.work_folders import cache_folder
 
 _MAX_BYTES = 16 << 20
 """Plug-ins are text: more than this beside one is not sent."""

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kshot.backends.search.search_engine import Index, IndexSearchEngine
-from kshot.core.corpus import Corpus, corpus_fingerprint
+from kshot.core.corpus import Corpus, corpus_fingerprint, trec_word
 from kshot.core.errors import BackendError, DataError, UsageError
-from kshot.core.json_text import parse_json
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
-from kshot.core.text_files import MAX_WHOLE_BYTES, lines_of, read_whole, regular_file
-from kshot.core.trec import trec_word
+from kshot.core.text_files import MAX_WHOLE_BYTES, lines_of, parse_json, read_whole, regular_file
 
 _TREC_LINE = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
 _TREC_FIELDS = (5, 6)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kshot.backends.texts import replace_surrogates, valid_content
-from kshot.core.content import Content, MediaPart, Part, TextPart
-from kshot.core.media_types import media_type
+from kshot.core.content import Content, MediaPart, Part, TextPart, media_type
 from kshot.core.records import Prompt
 
 _SOUND_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from kshot.core.errors import UsageError
-from kshot.core.json_text import parse_json
+from kshot.core.text_files import parse_json
 
 ACCEPT_ENCODING = "gzip, deflate"
 """What kshot asks for; other encodings would need packages that not everybody has."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from kshot.backends.server.connection import MalformedReplyError
 from kshot.backends.server.token_logprobs import checked_logprob
+from kshot.core.reasoning import tokens_of
 from kshot.core.records import TokenLogprobs
-from kshot.core.token_logprobs import tokens_of
 
 _SPELLED_BYTES = re.compile(r"(?:bytes: ?)?((?:\\x[0-9a-fA-F]{2})+)|((?:<0x[0-9a-fA-F]{2}>)+)")
 """How servers spell tokens that are parts of characters."""

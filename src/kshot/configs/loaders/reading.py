@@ -16,10 +16,8 @@ from typing import IO, Any, TypeAlias
 
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
-from kshot.core.file_names import leaves_folder
-from kshot.core.json_text import parse_json
 from kshot.core.records import Row
-from kshot.core.text_files import check_regular, lines_of, read_whole
+from kshot.core.text_files import check_regular, leaves_folder, lines_of, parse_json, read_whole
 from kshot.tables.csv_files import long_fields
 from kshot.tables.files import read_file
 from kshot.tables.hub import load_from_hub

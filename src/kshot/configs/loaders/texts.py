@@ -12,8 +12,8 @@ from typing import Any
 from kshot.configs.loaders.reading import Change, DataPlace, Loader, MissingFileError, changed, one_file, zipped_text
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
-from kshot.core.json_text import parse_json
 from kshot.core.records import Row
+from kshot.core.text_files import parse_json
 
 # ---- NQ and TriviaQA ----
 

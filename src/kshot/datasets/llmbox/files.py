@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from kshot.core.plugin_files import forget_plugin_file, load_plugin_file, objects_of
+from kshot.core.registry import forget_plugin_file, load_plugin_file, objects_of
 from kshot.datasets.dataset import Dataset, snake_case
 from kshot.datasets.llmbox import programs
 from kshot.datasets.llmbox.imports import DATASETS, PackageImports, Parts

@@ -8,9 +8,8 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-from kshot.core.answers import Repeats, bare
 from kshot.core.metric import Measure, judged, measure_names
-from kshot.core.records import Failed, Sample
+from kshot.core.records import Failed, Repeats, Sample, bare
 from kshot.core.task import Task
 from kshot.datasets.llmbox.classes import LLMBoxDataset
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from kshot.cleanups.letters import letter
 from kshot.core.errors import DataError
-from kshot.core.json_text import parse_json
+from kshot.core.text_files import parse_json
 
 MIN_OPTIONS = 2
 

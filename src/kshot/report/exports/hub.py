@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from kshot.core.durable import new_version
 from kshot.core.errors import RunError, UsageError
 from kshot.core.failed_parts import failure_words
-from kshot.core.file_names import FileNames, path_inside, portable
 from kshot.core.records import ResultRow
+from kshot.core.text_files import FileNames, path_inside, portable
 from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.shots import told_shots
 from kshot.report.figure_cells import number

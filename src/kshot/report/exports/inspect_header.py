@@ -11,10 +11,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from kshot import __version__
+from kshot.core.budget import PROBE, UNUSED
 from kshot.core.failed_parts import all_parts
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
-from kshot.core.spent import PROBE, UNUSED
 from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.inspect_samples import ScoreForm, forms_of
 from kshot.report.exports.shots import shots_in_prompts

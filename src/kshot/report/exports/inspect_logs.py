@@ -14,8 +14,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from kshot.core.durable import new_binary_version
 from kshot.core.errors import RunError
 from kshot.core.extras import importing
-from kshot.core.file_names import FileNames, path_inside
 from kshot.core.records import ResultRow
+from kshot.core.text_files import FileNames, path_inside
 from kshot.report.exports.inspect_header import StandardErrors, figures_of, log_header
 from kshot.report.exports.inspect_samples import forms_of, inspect_sample, sample_id
 from kshot.runs.checked_samples import by_task, checked_by_task

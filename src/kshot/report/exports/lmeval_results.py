@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from kshot.core.durable import new_version
 from kshot.core.errors import UsageError
 from kshot.core.failed_parts import all_parts, failure_mark, failure_notes
-from kshot.core.file_names import FileNames, path_inside
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
+from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import one_line
 from kshot.report.exports.inspect_header import StandardErrors, figures_of
 from kshot.report.exports.inspect_samples import ScoreForm

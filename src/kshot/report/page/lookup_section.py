@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from markupsafe import Markup
 
-from kshot.core.p_values import p_text
+from kshot.core.failed_parts import p_text
 from kshot.core.records import ResultRow
 from kshot.report.grid import finding_sentences, preview_of
 from kshot.report.page.charts import Chart, chart_grid, sentences
