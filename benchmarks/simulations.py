@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402 - it reads the variable above
 
+from benchmarks.marked_pages import written  # noqa: E402 - the path is set above
 from benchmarks.simulated_intervals import (  # noqa: E402 - the path is set above
     AVERAGED_SCORES,
     AVERAGES,
@@ -141,18 +142,6 @@ def tables(cells: Sequence[Cell]) -> dict[str, str]:
         "power": table(cells, "power", "one is ahead"),
         "lookup": table(cells, "lookup", "finding"),
     }
-
-
-def written(page: str, found: dict[str, str]) -> str:
-    """Put the tables between their marks."""
-    for name, text in found.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, mark, rest = page.partition(begin)
-        _, closing, after = rest.partition(end)
-        if not (mark and closing):
-            raise ValueError(f"the page has no marks {begin} … {end}")
-        page = f"{before}{begin}\n{text}\n{end}{after}"
-    return page
 
 
 def main() -> int:

@@ -19,6 +19,16 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MARKS = ("[Q] ", "[D] ")
 WIDTH = 32
 SKIPPED = list(string.punctuation)
+TEXTS = [
+    "The cat sleeps.",
+    "a dog runs, in the rain!",
+    "the red fox - the blue bird",
+    "star moon sun",
+    "old king",
+    "日",
+]
+"""Passages in these words, and one that is not; the next is longer than what the models read."""
+LONG = "a dog runs in the rain and the old king eats fish " * 4 + "star moon"
 
 
 def sentence_encoder(

@@ -25,10 +25,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from benchmarks.marked_pages import written  # noqa: E402 - the path is set above
 from kshot.core.kill_points import POINTS  # noqa: E402 - the path is set above
 from tests.chaos.faults import run_with_faults  # noqa: E402 - the path is set above
 from tests.chaos.kills import ENCODERS, HF, Bench, Launcher, violations, work_folder  # noqa: E402 - the path is set above
-from tests.chaos.page import PAGE, tables, written  # noqa: E402 - the path is set above
+from tests.chaos.page import PAGE, tables  # noqa: E402 - the path is set above
 from tests.chaos.plan import hits_of, kills_of, missing_kills  # noqa: E402 - the path is set above
 from tests.chaos.scenarios import SCENARIOS  # noqa: E402 - the path is set above
 

@@ -59,15 +59,3 @@ def faults_table(figures):
     kinds = Counter(figures["faults"]).most_common()
     lines = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
     return "\n".join([*lines, "", "Faults by kind: " + ", ".join(f"{kind} {count:,}" for kind, count in kinds) + "."])
-
-
-def written(page, found):
-    """Put the tables between their marks."""
-    for name, text in found.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, mark, rest = page.partition(begin)
-        _, closing, after = rest.partition(end)
-        if not (mark and closing):
-            raise ValueError(f"the page has no marks {begin} … {end}")
-        page = f"{before}{begin}\n{text}\n{end}{after}"
-    return page

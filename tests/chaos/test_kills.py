@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 import kshot
+from benchmarks.marked_pages import written
 from kshot.core import kill_points
 from kshot.core.errors import UsageError
 from kshot.core.kill_points import POINTS
 from tests.chaos.kills import Bench, Launcher, work_folder
-from tests.chaos.page import PAGE, points_table, written
+from tests.chaos.page import PAGE, points_table
 from tests.chaos.plan import hits_of, kills_of, missing_kills
 from tests.chaos.scenarios import SCENARIOS
 

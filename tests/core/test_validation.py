@@ -5,41 +5,33 @@ import pytest
 
 import kshot
 from kshot import MultipleChoiceDataset
+from kshot.core import records
 from kshot.core.errors import BackendError
-from kshot.core.records import (
-    Failed,
-    Generate,
-    Generated,
-    Hit,
-    Likelihood,
-    Loglik,
-    Prompt,
-    Ranking,
-    Scored,
-    Search,
-    Usage,
-)
 from kshot.core.validation import checked_response
 from tests.datasets.fakes import Fake, from_rows
 
-TEXT, PAIR, FOUND = Generate(Prompt("q")), Loglik(Prompt("q"), (" a", " b")), Search("q", 2)
+TEXT, PAIR, FOUND = (
+    records.Generate(records.Prompt("q")),
+    records.Loglik(records.Prompt("q"), (" a", " b")),
+    records.Search("q", 2),
+)
 
 
 def scored(*pairs):
-    return Scored(tuple(Likelihood(*pair) for pair in pairs))
+    return records.Scored(tuple(records.Likelihood(*pair) for pair in pairs))
 
 
 def ranked(*pairs):
-    return Ranking(tuple(Hit(*pair) for pair in pairs))
+    return records.Ranking(tuple(records.Hit(*pair) for pair in pairs))
 
 
 WRONG = {
     "another kind": (TEXT, scored((-1.0, 1)), "answered a Generate request with Scored"),
-    "a ranking": (PAIR, Ranking(()), "answered a Loglik request with Ranking"),
+    "a ranking": (PAIR, records.Ranking(()), "answered a Loglik request with Ranking"),
     "nothing": (TEXT, None, "with NoneType"),
-    "no text": (TEXT, Generated(None), "gave None where a text belongs"),
-    "bytes": (TEXT, Generated(b"x"), "where a text belongs"),
-    "usage": (TEXT, Generated("x", usage=(1, 2)), "where token counts belong"),
+    "no text": (TEXT, records.Generated(None), "gave None where a text belongs"),
+    "bytes": (TEXT, records.Generated(b"x"), "where a text belongs"),
+    "usage": (TEXT, records.Generated("x", usage=(1, 2)), "where token counts belong"),
     "too few": (PAIR, scored((-1.0, 1)), "1 likelihoods for 2 continuations"),
     "too many": (PAIR, scored((-1.0, 1), (-1.0, 1), (-1.0, 1)), "3 likelihoods for 2"),
     "NaN": (PAIR, scored((-1.0, 1), (float("nan"), 1)), "log-probability nan"),
@@ -47,8 +39,12 @@ WRONG = {
     "above 0": (PAIR, scored((-1.0, 1), (0.5, 1)), "log-probability 0.5"),
     "no tokens": (PAIR, scored((-1.0, 1), (-1.0, 0)), "over 0 tokens"),
     "no flag": (PAIR, scored((-1.0, 1), (-1.0, 1, "yes")), "'yes' where it says whether a text is greedy"),
-    "cut of a text": (TEXT, Generated("x", cut_tokens=-1), "-1 where the number of cut tokens belongs"),
-    "cut of a pair": (PAIR, Scored(scored((-1.0, 1), (-1.0, 1)).likelihoods, cut_tokens=0.5), "0.5 where the number"),
+    "cut of a text": (TEXT, records.Generated("x", cut_tokens=-1), "-1 where the number of cut tokens belongs"),
+    "cut of a pair": (
+        PAIR,
+        records.Scored(scored((-1.0, 1), (-1.0, 1)).likelihoods, cut_tokens=0.5),
+        "0.5 where the number",
+    ),
     "too many passages": (FOUND, ranked(("a", 2.0), ("b", 1.0), ("c", 0.0)), "3 passages where 2 were asked for"),
     "a passage twice": (FOUND, ranked(("a", 2.0), ("a", 1.0)), "a passage twice"),
     "no score": (FOUND, ranked(("a", float("nan"))), "the score nan"),
@@ -66,7 +62,7 @@ def test_wrong_responses(kind):
 
 
 def test_a_text_that_the_model_rules_out_is_a_failure_of_its_request():
-    assert checked_response(PAIR, scored((-1.0, 1), (-float("inf"), 1)), "mine") == Failed(
+    assert checked_response(PAIR, scored((-1.0, 1), (-float("inf"), 1)), "mine") == records.Failed(
         "impossible", "the model gives ' b' the probability 0"
     )
 
@@ -78,7 +74,7 @@ def test_numpy_numbers_become_plain_ones_and_failures_pass():
     flagged = checked_response(PAIR, scored((-1.5, 2, np.True_), (-1.0, 1, None)), "mine")
     assert [each.greedy for each in flagged.likelihoods] == [True, None]
     assert type(flagged.likelihoods[0].greedy) is bool
-    assert checked_response(TEXT, Failed("down", "x"), "mine") == Failed("down", "x")
+    assert checked_response(TEXT, records.Failed("down", "x"), "mine") == records.Failed("down", "x")
 
 
 QUIZ = from_rows(
@@ -142,10 +138,10 @@ def test_backends_that_misbehave(kind, message, tmp_path):
 @pytest.mark.parametrize("usage", [("a", None), (-1, 2), (True, 2), (1.5, 2)])
 def test_token_counts_are_whole_numbers(usage):
     for request, response in (
-        (TEXT, Generated("x", usage=Usage(*usage))),
-        (PAIR, Scored((Likelihood(-1.0, 1),) * 2, Usage(*usage))),
+        (TEXT, records.Generated("x", usage=records.Usage(*usage))),
+        (PAIR, records.Scored((records.Likelihood(-1.0, 1),) * 2, records.Usage(*usage))),
     ):
         with pytest.raises(BackendError, match="where token counts belong"):
             checked_response(request, response, "fake")
     with pytest.raises(BackendError, match="where a tuple of likelihoods belongs"):
-        checked_response(PAIR, Scored((-1.0, -2.0)), "fake")
+        checked_response(PAIR, records.Scored((-1.0, -2.0)), "fake")

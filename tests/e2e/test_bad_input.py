@@ -260,14 +260,10 @@ def test_other_settings_in_the_same_folder(here, capsys):
 
 def test_folders_that_cannot_be_used(here, capsys):
     Path("file").write_text("x")
+    asked = ("run", "-m", "echo.py:Echo", "-d", "capitals.py:Cities", "--out")
     refused(
         capsys,
-        "run",
-        "-m",
-        "echo.py:Echo",
-        "-d",
-        "capitals.py:Cities",
-        "--out",
+        *asked,
         "file/run",
         match=r"file/run: the run folder cannot be made",
     )
@@ -275,12 +271,7 @@ def test_folders_that_cannot_be_used(here, capsys):
     Path("full/thesis.tex").write_text("precious")
     refused(
         capsys,
-        "run",
-        "-m",
-        "echo.py:Echo",
-        "-d",
-        "capitals.py:Cities",
-        "--out",
+        *asked,
         "full",
         match=r"full: the folder is not empty and holds no run",
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import CAPITALS
+from tests.commands import CAPITALS, kshot_process
 
 SAMPLES = 300
 ANSWERING = ("journal.before_write", "journal.torn_line", "journal.written")
@@ -100,23 +100,12 @@ def test_through_the_command_line(folder):
 @pytest.mark.parametrize(("cut", "asked_again"), [(1, 0), (7, 1), (40, 1)])
 def test_a_torn_journal_line_costs_one_answer(folder, cut, asked_again):
     """A line that lacks nothing but its end is whole: its checksum holds."""
-    command = [
-        sys.executable,
-        "-m",
-        "kshot",
-        "run",
-        "-m",
-        "logging_model.py:Logging",
-        "-d",
-        "capitals.py:Cities",
-        "--out",
-        "run",
-    ]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    command = ["run", "-m", "logging_model.py:Logging", "-d", "capitals.py:Cities", "--out", "run"]
+    assert kshot_process(*command, cwd=folder).code == 0
     before = [(folder / "run" / name).read_bytes() for name in ("samples.jsonl", "summary.json")]
     (folder / "asked.log").write_text("")
     journal: Path = folder / "run" / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-cut])
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    assert kshot_process(*command, cwd=folder).code == 0
     assert len(asked(folder)) == asked_again
     assert [(folder / "run" / name).read_bytes() for name in ("samples.jsonl", "summary.json")] == before

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.commands import kshot_process
 from tests.e2e.test_killed import ANSWERING, kills_while_answering, same_files
 
 pytest.importorskip("torch", reason="torch is not installed: kshot[hf]")
@@ -140,22 +141,11 @@ def content(path):
 
 
 def test_two_equal_runs(folder, tiny_llama):
-    command = [
-        sys.executable,
-        "-m",
-        "kshot",
-        "run",
-        "-m",
-        f"hf:{tiny_llama}",
-        "--dataset-path",
-        str(SAMPLES),
-        "-k",
-        "4",
-    ]
+    command = ["run", "-m", f"hf:{tiny_llama}", "--dataset-path", SAMPLES, "-k", 4, "--out", "second"]
     for name in ("Choices", "Texts", "Measured"):
         command += ["-d", f"mixed.py:{name}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "7"}
-    subprocess.run([*command, "--out", "second"], cwd=folder, check=True, capture_output=True, env=environment)
+    assert kshot_process(*command, cwd=folder, env=environment).code == 0
     files = sorted(path.name for path in (folder / "first").iterdir())
     assert files == ["journal.jsonl", "report.html", "samples.jsonl", "spec.json", "summary.json"]
     files.remove("report.html")  # it has the name of its folder and the times of its run

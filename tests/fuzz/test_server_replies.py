@@ -8,28 +8,12 @@ from contextlib import suppress
 
 from hypothesis import strategies as st
 
+from kshot.backends.server import http_errors, token_logprobs
 from kshot.backends.server.anthropic import Anthropic
 from kshot.backends.server.connection import MalformedReplyError
-from kshot.backends.server.http_errors import (
-    HttpReply,
-    HttpStatusError,
-    RequestFailedError,
-    RetryableError,
-    error_from,
-    retry_after,
-    shortened,
-)
 from kshot.backends.server.openai import OpenAI
 from kshot.backends.server.reading import BrokenError, TooLargeError, UnreadableError, parsed, unpacked
 from kshot.backends.server.replies import cut_at_stop, usage_from
-from kshot.backends.server.token_logprobs import (
-    continuation_start,
-    covers,
-    text_end,
-    tokens_from_echo,
-    tokens_from_prompt_logprobs,
-    top_logprobs,
-)
 from kshot.core.records import Generate, Generated, Message, Prompt
 from kshot.core.validation import checked_response
 from tests.fuzz.harness import DEEP, HUGE_INT, any_text, fuzz, grafted, json_bytes, json_values, mutated
@@ -41,7 +25,7 @@ READABLE = (
     ValueError,
     AttributeError,
     ArithmeticError,
-    RequestFailedError,
+    http_errors.RequestFailedError,
 )
 """What ``Connection`` makes a failure of: the reply cannot be read. Everything else would end the run."""
 
@@ -141,10 +125,13 @@ ERROR = {"error": {"message": "no sk-abcdefghijkl here", "code": "x", "type": "y
 def test_every_status_is_a_failure_that_says_something(status, body, text, answered):
     if status == 200:
         return
-    found = error_from(
-        HttpReply(status, body, {"Retry-After": text}, text), where="here", key_hint="hint", answered=answered
+    found = http_errors.error_from(
+        http_errors.HttpReply(status, body, {"Retry-After": text}, text),
+        where="here",
+        key_hint="hint",
+        answered=answered,
     )
-    assert isinstance(found, (RetryableError, RequestFailedError, HttpStatusError))
+    assert isinstance(found, (http_errors.RetryableError, http_errors.RequestFailedError, http_errors.HttpStatusError))
     assert str(status) in str(found)
     assert "sk-abcdefghijkl" not in str(found)
     assert "\n" not in str(found)
@@ -171,14 +158,14 @@ def test_every_status_is_a_failure_that_says_something(status, body, text, answe
 )
 def test_a_time_to_wait_is_positive_or_none(text):
     for headers in ({"Retry-After": text}, {"retry-after-ms": text}):
-        found = retry_after(headers)
+        found = http_errors.retry_after(headers)
         assert found is None or 0 < found < float("inf")
 
 
 @fuzz(any_text)
 def test_a_shortened_text_is_one_line(text):
-    assert len(shortened(text * 50)) <= 300
-    assert not shortened(text).splitlines()[1:]
+    assert len(http_errors.shortened(text * 50)) <= 300
+    assert not http_errors.shortened(text).splitlines()[1:]
 
 
 @fuzz(any_text, st.lists(st.text(min_size=1, max_size=3), max_size=3))
@@ -205,7 +192,7 @@ LISTED = {"logprobs": {"content": [{"top_logprobs": [{"token": "A", "logprob": -
 
 @fuzz(st.one_of(grafted(ECHO), grafted(PROMPT), grafted(LISTED), json_values()), examples=50)
 def test_logprobs_of_any_shape_are_read_or_cannot_be(choice):
-    for read in (tokens_from_echo, tokens_from_prompt_logprobs):
+    for read in (token_logprobs.tokens_from_echo, token_logprobs.tokens_from_prompt_logprobs):
         try:
             found = read(choice)
         except READABLE:
@@ -215,7 +202,7 @@ def test_logprobs_of_any_shape_are_read_or_cannot_be(choice):
             assert all(value is None or value <= 1e-3 for value in found.logprobs)
     for chat in (True, False):
         with suppress(*READABLE):
-            assert all(value <= 0.01 for value in top_logprobs(choice, chat=chat).values())
+            assert all(value <= 0.01 for value in token_logprobs.top_logprobs(choice, chat=chat).values())
 
 
 tokens = st.lists(
@@ -225,8 +212,8 @@ tokens = st.lists(
 
 @fuzz(tokens, any_text, st.integers(0, 3))
 def test_tokens_are_matched_with_any_text(texts, text, number):
-    start = continuation_start(texts, text)
+    start = token_logprobs.continuation_start(texts, text)
     assert start is None or "".join(texts[start:]).endswith(text)
-    assert text_end(texts, text, number) <= len(texts)
-    assert covers(texts, text, number) in (True, False)
-    assert covers(texts, "".join(texts), 0)
+    assert token_logprobs.text_end(texts, text, number) <= len(texts)
+    assert token_logprobs.covers(texts, text, number) in (True, False)
+    assert token_logprobs.covers(texts, "".join(texts), 0)

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kshot import metrics
 from kshot.core.errors import UsageError
 from kshot.core.metric import Measure
 from kshot.core.metric import Metric as AnyMetric
 from kshot.core.records import Gold, Sample
 from kshot.core.registry import Entry
-from kshot.metrics import (
-    F1,
-    METRICS,
-    Accuracy,
-    Bleu,
-    Chrf,
-    Em,
-    ExactMatch,
-    GPTEval,
-    PassAtK,
-    Rouge,
-    RougeLsum,
-    SquadF1,
-    Ter,
-    make_metric,
-)
 from tests.measures import names
 
 PLUG_IN = """
@@ -62,14 +47,14 @@ def plug_in(tmp_path):
 
 @pytest.mark.parametrize("name", ["F1", "f1", "em", "EM", "accuracy", "passatk", "gpteval", "rouge"])
 def test_names_are_found_in_any_case(name):
-    metric = make_metric(name)
+    metric = metrics.make_metric(name)
     assert isinstance(metric, AnyMetric)
     assert type(metric).__name__.lower() == name.lower()
 
 
-@pytest.mark.parametrize("entry", METRICS.entries(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", metrics.METRICS.entries(), ids=lambda entry: entry.name)
 def test_every_metric_is_made_by_its_name_and_described(entry):
-    metric = make_metric(entry.name)
+    metric = metrics.make_metric(entry.name)
     assert isinstance(metric, AnyMetric)
     assert metric.measures
     assert len(entry.text) > 20
@@ -78,39 +63,45 @@ def test_every_metric_is_made_by_its_name_and_described(entry):
 @pytest.mark.parametrize(
     ("spec", "made"),
     [
-        ("em,multiref_strategy=leave_one_out", Em("leave_one_out")),
-        ("accuracy,name=Norm", Accuracy("Norm")),
-        ("accuracy,name=none", Accuracy()),
-        ("f1,word_tokenize=split,align_bag=set,force_number_match=yes", F1("split", "set", force_number_match=True)),
-        ("PassAtK,k=10", PassAtK(10)),
-        ("bleu,tokenize=13a", Bleu("13a")),
-        ("chrf,word_order=2", Chrf(2)),
-        ("ter,case_sensitive=yes", Ter(case_sensitive=True)),
-        ("rouge,stemmer=no", Rouge(stemmer=False)),
-        ("rougelsum,sentences=periods", RougeLsum("periods")),
-        ("squadf1,version=2.0", SquadF1("2.0")),
+        ("em,multiref_strategy=leave_one_out", metrics.Em("leave_one_out")),
+        ("accuracy,name=Norm", metrics.Accuracy("Norm")),
+        ("accuracy,name=none", metrics.Accuracy()),
+        (
+            "f1,word_tokenize=split,align_bag=set,force_number_match=yes",
+            metrics.F1("split", "set", force_number_match=True),
+        ),
+        ("PassAtK,k=10", metrics.PassAtK(10)),
+        ("bleu,tokenize=13a", metrics.Bleu("13a")),
+        ("chrf,word_order=2", metrics.Chrf(2)),
+        ("ter,case_sensitive=yes", metrics.Ter(case_sensitive=True)),
+        ("rouge,stemmer=no", metrics.Rouge(stemmer=False)),
+        ("rougelsum,sentences=periods", metrics.RougeLsum("periods")),
+        ("squadf1,version=2.0", metrics.SquadF1("2.0")),
         (
             r"exactmatch,ignore_case=yes,regexes_to_ignore=\,+\$+(?s).*#### +\.$",
-            ExactMatch(ignore_case=True, regexes_to_ignore=[",", r"\$", "(?s).*#### ", r"\.$"]),
+            metrics.ExactMatch(ignore_case=True, regexes_to_ignore=[",", r"\$", "(?s).*#### ", r"\.$"]),
         ),
-        ("PassAtK,k=1+10,timeout=2.5,memory_mb=300", PassAtK((1, 10), 2.5, 300)),
-        ("GPTEval,pairwise=on,multi_turn=true,role=rater", GPTEval(pairwise=True, multi_turn=True, role="rater")),
-        ("GPTEval,max_tokens=9,temperature=0.5", GPTEval(max_tokens=9, temperature=0.5)),
+        ("PassAtK,k=1+10,timeout=2.5,memory_mb=300", metrics.PassAtK((1, 10), 2.5, 300)),
+        (
+            "GPTEval,pairwise=on,multi_turn=true,role=rater",
+            metrics.GPTEval(pairwise=True, multi_turn=True, role="rater"),
+        ),
+        ("GPTEval,max_tokens=9,temperature=0.5", metrics.GPTEval(max_tokens=9, temperature=0.5)),
     ],
 )
 def test_options_are_read(spec, made):
-    assert repr(make_metric(spec)) == repr(made)
+    assert repr(metrics.make_metric(spec)) == repr(made)
 
 
 def test_a_metric_in_a_file(plug_in):
-    metric = make_metric(f"{plug_in}:Contains,ignore_case=yes,words=a+b")
+    metric = metrics.make_metric(f"{plug_in}:Contains,ignore_case=yes,words=a+b")
     assert (metric.ignore_case, metric.words) == (True, ("a", "b"))
     assert metric(["In PARIS"], ["paris"]) == {"Contains": 100.0}
-    assert names(make_metric(str(plug_in))) == ("Contains",)  # the only metric of the file needs no name
+    assert names(metrics.make_metric(str(plug_in))) == ("Contains",)  # the only metric of the file needs no name
 
 
 def test_a_function_is_a_metric(plug_in):
-    metric = make_metric(f"{plug_in}:brevity,words=2")
+    metric = metrics.make_metric(f"{plug_in}:brevity,words=2")
     assert metric.measures == (Measure("brevity"),)
     assert metric.score(Sample("s", {}, Gold("x")), "one two") == {"brevity": 100.0}
     assert repr(metric) == "FunctionMetric(brevity)"
@@ -136,21 +127,23 @@ def test_a_function_is_a_metric(plug_in):
 )
 def test_wrong_specs_say_what_is_wrong(spec, message):
     with pytest.raises(UsageError, match=message):
-        make_metric(spec)
+        metrics.make_metric(spec)
 
 
 def test_what_is_in_a_file_and_no_metric(plug_in):
     with pytest.raises(UsageError, match=r"it is not a metric. Subclass kshot.Metric"):
-        make_metric(f"{plug_in}:NoMetric")
+        metrics.make_metric(f"{plug_in}:NoMetric")
     with pytest.raises(
         UsageError, match=r"it is not a metric. Subclass kshot.Metric, or write a function of a prediction"
     ):
-        make_metric(f"{plug_in}:alone")
+        metrics.make_metric(f"{plug_in}:alone")
     with pytest.raises(UsageError, match="the option 'weights' is a dict, which cannot be written as text"):
-        make_metric(f"{plug_in}:Contains,weights=1")
+        metrics.make_metric(f"{plug_in}:Contains,weights=1")
 
 
 def test_what_a_package_calls_a_metric_must_be_one(monkeypatch):
-    monkeypatch.setitem(vars(METRICS), "_installed", [Entry("odd", "collections:OrderedDict", origin="odd 1.0")])
+    monkeypatch.setitem(
+        vars(metrics.METRICS), "_installed", [Entry("odd", "collections:OrderedDict", origin="odd 1.0")]
+    )
     with pytest.raises(UsageError, match=r"odd: it is not a metric. Subclass kshot.Metric"):
-        make_metric("odd")
+        metrics.make_metric("odd")

@@ -14,19 +14,11 @@ from kshot.index import encoders
 from kshot.index.model_folders import model_kind
 from kshot.index.store import Store
 from tests import tiny_encoders
+from tests.tiny_encoders import LONG, TEXTS
 
 pytestmark = pytest.mark.needs("sentence-transformers")  # imported when it is used: that takes seconds
 
-TEXTS = [
-    "The cat sleeps.",
-    "a dog runs, in the rain!",
-    "the red fox - the blue bird",
-    "star moon sun",
-    "old king",
-    "日",
-]
 QUERIES = ["what cat sleeps?", "king", "the fox and the bird in the snow"]
-LONG = "a dog runs in the rain and the old king eats fish " * 4 + "star moon"
 
 
 def corpus(texts):

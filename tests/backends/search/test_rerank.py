@@ -11,18 +11,10 @@ from kshot.index import encoders
 from kshot.index.ranking import Found
 from kshot.index.store import Store
 from tests import tiny_encoders
+from tests.tiny_encoders import LONG, TEXTS
 
 pytestmark = pytest.mark.needs("sentence-transformers")  # imported when it is used: that takes seconds
 
-TEXTS = [
-    "The cat sleeps.",
-    "a dog runs, in the rain!",
-    "the red fox - the blue bird",
-    "star moon sun",
-    "old king",
-    "日",
-]
-LONG = "a dog runs in the rain and the old king eats fish " * 4 + "star moon"
 LENGTH = 32
 
 

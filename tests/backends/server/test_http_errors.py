@@ -5,27 +5,21 @@ from email.utils import format_datetime
 
 import pytest
 
+from kshot.backends.server import http_errors
 from kshot.backends.server.address import normalised_url
-from kshot.backends.server.http_errors import (
-    HttpReply,
-    HttpStatusError,
-    RequestFailedError,
-    RetryableError,
-    error_from,
-    retry_after,
-    shortened,
-)
 from kshot.core.errors import UsageError
 
 
 def error_of(status, body=None, *, answered=True, **headers):
-    return error_from(HttpReply(status, body, headers), where="here", key_hint="A_KEY", answered=answered)
+    return http_errors.error_from(
+        http_errors.HttpReply(status, body, headers), where="here", key_hint="A_KEY", answered=answered
+    )
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 def test_errors_that_are_tried_again(status):
     found = error_of(status, **{"Retry-After": "7"})
-    assert isinstance(found, RetryableError)
+    assert isinstance(found, http_errors.RetryableError)
     assert found.retry_after == 7
     assert found.rate_limited == (status == 429)
 
@@ -33,7 +27,7 @@ def test_errors_that_are_tried_again(status):
 @pytest.mark.parametrize("status", [400, 403, 404, 413, 422])
 def test_errors_that_only_this_sample_gets(status):
     found = error_of(status, {"error": {"message": "no such luck"}})
-    assert isinstance(found, RequestFailedError)
+    assert isinstance(found, http_errors.RequestFailedError)
     assert (found.failed.kind, found.failed.retryable) == (f"http_{status}", False)
     assert "no such luck" in found.failed.message
 
@@ -50,14 +44,14 @@ def test_errors_that_only_this_sample_gets(status):
 )
 def test_errors_that_every_sample_would_get_stop_the_run(status, answered, hint):
     found = error_of(status, {"error": {"message": "m"}}, answered=answered, Location="http://new")
-    assert isinstance(found, HttpStatusError)
+    assert isinstance(found, http_errors.HttpStatusError)
     assert found.status == status
     assert hint in str(found)
 
 
 def test_an_empty_account_is_not_a_rate_limit():
     no_credit = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
-    assert isinstance(error_of(429, no_credit), HttpStatusError)
+    assert isinstance(error_of(429, no_credit), http_errors.HttpStatusError)
 
 
 def test_content_filters_have_their_own_kind_of_failure():
@@ -65,29 +59,31 @@ def test_content_filters_have_their_own_kind_of_failure():
 
 
 def test_errors_in_other_forms():
-    assert HttpReply(422, {"detail": "bad field"}, {}).error.message == "bad field"
-    assert HttpReply(500, "oops", {}).error.message == ""
-    assert HttpReply(500, None, {}, "<html>Bad\n gateway</html>").error.message == "<html>Bad gateway</html>"
-    assert HttpReply(400, {"error": "plain"}, {}).error.message == "plain"
+    assert http_errors.HttpReply(422, {"detail": "bad field"}, {}).error.message == "bad field"
+    assert http_errors.HttpReply(500, "oops", {}).error.message == ""
+    assert (
+        http_errors.HttpReply(500, None, {}, "<html>Bad\n gateway</html>").error.message == "<html>Bad gateway</html>"
+    )
+    assert http_errors.HttpReply(400, {"error": "plain"}, {}).error.message == "plain"
 
 
 @pytest.mark.parametrize(("given", "named"), [(None, ""), ("None", ""), ("", ""), ("seed", "seed"), (3, "3")])
 def test_the_parameter_that_an_error_names(given, named):
-    assert HttpReply(400, {"error": {"message": "no", "param": given}}, {}).error.parameter == named
+    assert http_errors.HttpReply(400, {"error": {"message": "no", "param": given}}, {}).error.parameter == named
 
 
 def test_retry_after_in_all_its_forms():
     in_20_seconds = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=20))
-    assert retry_after({"Retry-After": "1.5"}) == 1.5
-    assert retry_after({"retry-after-ms": "250", "Retry-After": "1"}) == 0.25
-    assert 18 < retry_after({"Retry-After": in_20_seconds}) <= 20
+    assert http_errors.retry_after({"Retry-After": "1.5"}) == 1.5
+    assert http_errors.retry_after({"retry-after-ms": "250", "Retry-After": "1"}) == 0.25
+    assert 18 < http_errors.retry_after({"Retry-After": in_20_seconds}) <= 20
     for none in ({}, {"Retry-After": "0"}, {"Retry-After": "-3"}, {"Retry-After": "soon"}, {"Retry-After": "nan"}):
-        assert retry_after(none) is None
-    assert retry_after({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}) is None
+        assert http_errors.retry_after(none) is None
+    assert http_errors.retry_after({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}) is None
 
 
 def test_messages_are_short_and_contain_no_key():
-    text = shortened("Incorrect API key provided: sk-abcdefgh12345678.\n\n" + "x" * 1000)
+    text = http_errors.shortened("Incorrect API key provided: sk-abcdefgh12345678.\n\n" + "x" * 1000)
     assert "abcdefgh" not in text
     assert len(text) <= 300
     assert "\n" not in text
@@ -141,4 +137,4 @@ def test_texts_that_are_no_base_url(bad):
 
 
 def test_a_message_can_be_printed_whatever_bytes_the_server_sent():
-    assert shortened("caf\udce9 closed").encode() == b"caf? closed"
+    assert http_errors.shortened("caf\udce9 closed").encode() == b"caf? closed"
