@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kshot.configs.calls_process import EXECUTED
+from kshot.configs.evaluators.bfcl_calls import EXECUTED
 
 TICKETS = """
 class TicketAPI:

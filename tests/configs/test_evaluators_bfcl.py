@@ -4,9 +4,8 @@ import json
 
 import pytest
 
+from kshot.configs.evaluators.bfcl import java_value, javascript_value, right_calls
 from kshot.configs.evaluators.bfcl_calls import NoCallsError, calls_of
-from kshot.configs.evaluators.bfcl_check import right_calls
-from kshot.configs.evaluators.bfcl_values import java_value, javascript_value
 from kshot.core.errors import DataError
 from tests.configs.scored import figures, run_entry, scored_entry
 

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from kshot.configs import calls_process
-from kshot.configs.calls_process import Scene, call_results
-from kshot.configs.evaluators.bfcl_turns import executable, right_turns
+from kshot.configs.evaluators import bfcl_calls
+from kshot.configs.evaluators.bfcl_calls import Scene, call_results, executable, right_turns
 from kshot.core.errors import DataError
 from tests.configs.bfcl_package import small_package
 from tests.configs.scored import figures
@@ -28,7 +27,7 @@ def package(tmp_path_factory):
 
 @pytest.fixture
 def no_package(monkeypatch):
-    monkeypatch.setattr(calls_process, "find_spec", lambda _: None)
+    monkeypatch.setattr(bfcl_calls, "find_spec", lambda _: None)
 
 
 @pytest.mark.parametrize(

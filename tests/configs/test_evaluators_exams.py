@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.configs.evaluators.agieval import answer_in
+from kshot.configs.evaluators.exams import answer_in
 from kshot.configs.evaluators.science import atoms_in, grid_in, substance
 from kshot.configs.evaluators.vision import chosen
 from kshot.core.errors import DataError

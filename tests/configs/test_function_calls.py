@@ -5,7 +5,8 @@ import json
 import pytest
 
 import kshot
-from kshot.configs import calls_process, entry, task_of
+from kshot.configs import entry, task_of
+from kshot.configs.evaluators import bfcl_calls
 from kshot.configs.function_calls import function_turns
 from kshot.core.errors import DataError
 from tests.configs.bfcl_package import small_package
@@ -129,5 +130,5 @@ def test_a_conversation_that_never_stops_calling_is_ended(package):
 
 
 def test_no_call_is_executed_without_the_package(monkeypatch):
-    monkeypatch.setattr(calls_process, "find_spec", lambda _: None)
+    monkeypatch.setattr(bfcl_calls, "find_spec", lambda _: None)
     assert talk(lambda _: "count()") == [["count()"], ["count()"]]

@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kshot.configs.calls_process import Scene, call_results, has_functions, is_known
-from kshot.configs.evaluators.bfcl_turns import executable, scene_of
+from kshot.configs.evaluators.bfcl_calls import Scene, call_results, executable, has_functions, is_known, scene_of
 from kshot.configs.inference import ConfigMethod, as_prompt
 from kshot.configs.rendering import PromptKind
 from kshot.core.errors import DataError

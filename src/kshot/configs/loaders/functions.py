@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kshot.configs.calls_process import CLASSES, INSTALL
+from kshot.configs.evaluators.bfcl_calls import CLASSES, INSTALL
 from kshot.configs.loaders.reading import DataPlace, Loader, changed
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
