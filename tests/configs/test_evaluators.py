@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from kshot.configs.answers import cleaner, role_part
-from kshot.configs.corpus_metrics import AucRoc, Mcc
 from kshot.configs.evaluators.making import EVALUATORS, evaluator
 from kshot.configs.evaluators.repeats import repeated
+from kshot.configs.evaluators.row_groups import AucRoc, Mcc
 from kshot.configs.names import merged
 from kshot.configs.scope import Scope
 from kshot.core.errors import BackendError, DataError, MissingExtra

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.configs.evaluators.words import bare
+from kshot.configs.evaluators.summaries import bare
 from kshot.core.errors import DataError
 from kshot.metrics.words import bag_f1, likeness, plain_words
 from tests.configs.scored import figures

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from kshot.configs.evaluators.multilingual import letter_in
-from kshot.configs.evaluators.options import option_of, plain_sum, table_answer
+from kshot.configs.evaluators.options import letter_in, option_of, plain_sum, table_answer
 from kshot.core.errors import DataError
 from tests.configs.scored import figures
 

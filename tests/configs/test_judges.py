@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from kshot.configs.evaluators.judge_bases import PairJudge
 from kshot.configs.evaluators.judge_pairs import AlpacaWins
 from kshot.configs.evaluators.judge_readings import READINGS
-from kshot.configs.evaluators.judges import JudgeEvaluator
+from kshot.configs.evaluators.judges import JudgeEvaluator, PairJudge
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError

@@ -5,8 +5,8 @@ from types import ModuleType
 
 import pytest
 
-from kshot.configs.evaluators import evalplus
-from kshot.configs.evaluators.bigcodebench import longest_code, target_code
+from kshot.configs.evaluators import programs
+from kshot.configs.evaluators.programs import longest_code, target_code
 from kshot.core.errors import DataError, UsageError
 from tests.configs.scored import figures
 
@@ -113,11 +113,11 @@ def plus_problems(monkeypatch):
             "similar_elements", "def similar_elements(a, b):\n    return (*{*a} & {*b},)\n", [(3, 4), (4, 3)]
         )
     }
-    evalplus._problems.cache_clear()
+    programs._problems.cache_clear()
     monkeypatch.setitem(sys.modules, "evalplus", ModuleType("evalplus"))
     monkeypatch.setitem(sys.modules, "evalplus.data", data)
     yield
-    evalplus._problems.cache_clear()
+    programs._problems.cache_clear()
 
 
 @pytest.mark.usefixtures("plus_problems")
@@ -151,7 +151,7 @@ def test_a_task_that_evalplus_has_not_is_told():
 
 
 def test_evalplus_that_is_missing_is_told(monkeypatch):
-    evalplus._problems.cache_clear()
+    programs._problems.cache_clear()
     monkeypatch.setitem(sys.modules, "evalplus.data", None)
     with pytest.raises(UsageError, match="pip install evalplus"):
         figures({"type": "HumanEvalPlusEvaluator"}, ["x"], ["HumanEval/0"], rows=[{}])

@@ -9,14 +9,12 @@ from typing import Any
 from kshot.configs import function_calls, losses
 from kshot.configs.answers import cleaner, extraction, one_cleaned
 from kshot.configs.copies import copies_of, without_copies
-from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.foreign import HomeEvaluator
-from kshot.configs.evaluators.judge_bases import with_base
-from kshot.configs.evaluators.judges import judge_of_inference
+from kshot.configs.evaluators.judges import judge_of_inference, with_base
 from kshot.configs.evaluators.making import evaluator, own_cleanup
 from kshot.configs.evaluators.repeats import Form, Repeated, repeated
-from kshot.configs.evaluators.scores import SeesRows
+from kshot.configs.evaluators.scores import CorpusMetric, SeesRows
 from kshot.configs.inference import (
     LENGTH_COLUMN,
     ConfigMethod,

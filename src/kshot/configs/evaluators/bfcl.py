@@ -10,7 +10,7 @@ from typing import Any
 
 from kshot.configs.evaluators.bfcl_calls import Call, NoCallsError, calls_of, needs_functions, right_turns
 from kshot.configs.evaluators.factories import Factory
-from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
+from kshot.configs.evaluators.scores import Counts, Tally, gold_of, ratio
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Sample

@@ -1,4 +1,4 @@
-"""Evaluators of a home, which see all predictions at once and run in its confined worker."""
+"""Evaluators of a config or of a home: they see all predictions at once, and run in a confined process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
-from kshot.configs.evaluators.scores import SeesRows
+from kshot.configs.evaluators.scores import CorpusMetric, ScoredPair, SeesRows
 from kshot.configs.home import Home
+from kshot.configs.names import ConfigCallable
 from kshot.configs.scope import Name, located
 from kshot.core.errors import DataError
 from kshot.core.metric import Observation
@@ -32,6 +32,40 @@ _PROMPT = "$prompt"
 """The column in which a row carries its prompt to the evaluator."""
 _CORRECT = ("correct", "is_correct", "cascade_correct", "score")
 """What evaluators call the part of a sample in the figure, where they tell it."""
+
+
+class ConfigEvaluator(CorpusMetric):
+    """An evaluator that the config defines: its ``score`` sees all predictions, in the confined process."""
+
+    def __init__(self, evaluator: ConfigCallable, options: Mapping[str, Any]) -> None:
+        self._evaluator, self._options = evaluator, dict(options)
+        self._names: tuple[str, ...] = ()
+        self.name = evaluator.__name__
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that its ``score`` reports, known once it has scored something."""
+        return self._names
+
+    def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
+        """Return a pair; the first one shows which names are reported."""
+        if not self._names:
+            self._names = tuple(self.figures([pair]))
+        return super().observed(pair)
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
+        """Call its ``score``."""
+        predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
+        plain = [list(each) if isinstance(each, tuple) else each for each in predictions]
+        found = self._evaluator.method(
+            self._options, "score", predictions=plain, references=references, test_set=[dict(row) for row in rows]
+        )
+        if not isinstance(found, Mapping):
+            raise DataError(f"{self.name}.score returned {type(found).__name__}, not a dict of figures")
+        figures = {k: float(v) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+        if not figures:
+            raise DataError(f"{self.name}.score returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
+        return figures
 
 
 class HomeEvaluator(SeesRows, CorpusMetric):

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kshot.configs.evaluators.judge_grades import Reading
-from kshot.configs.evaluators.judge_ratings import Ratings, told
-from kshot.configs.evaluators.tallies import Counts
+from kshot.configs.evaluators.judge_grades import Ratings, Reading, told
+from kshot.configs.evaluators.scores import Counts
 from kshot.core.records import Sample
 
 _CATEGORIES = {

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kshot.configs.evaluators.judge_grades import Reading
-from kshot.configs.evaluators.judge_ratings import told
-from kshot.configs.evaluators.tallies import Counts, Tally, gold_of
+from kshot.configs.evaluators.judge_grades import Reading, told
+from kshot.configs.evaluators.scores import Counts, Tally, gold_of
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
-from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_ratings, judge_rubrics
+from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_rubrics
 from kshot.configs.evaluators.judge_grades import Reading
-from kshot.configs.evaluators.scores import SeesRows
-from kshot.configs.evaluators.tallies import gold_of
+from kshot.configs.evaluators.scores import CorpusMetric, ScoredPair, SeesRows, gold_of
 from kshot.configs.names import ConfigCallable, merged, short
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
@@ -21,7 +19,7 @@ from kshot.metrics.judge_replies import parse_rating
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
 READINGS: dict[str, Reading] = merged(
-    judge_align.READINGS, judge_grades.READINGS, judge_pairs.READINGS, judge_ratings.READINGS, judge_rubrics.READINGS
+    judge_align.READINGS, judge_grades.READINGS, judge_pairs.READINGS, judge_rubrics.READINGS
 )
 
 _VERDICTS = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}

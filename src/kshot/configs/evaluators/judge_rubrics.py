@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kshot.configs.evaluators.judge_grades import Reading
-from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio, shares
+from kshot.configs.evaluators.scores import Counts, Tally, gold_of, ratio, shares
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
 

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
-from kshot.configs.corpus_metrics import ConfigEvaluator
-from kshot.configs.evaluators.cascade import cascade_of
+from kshot.configs.evaluators import (
+    basic,
+    bfcl,
+    exams,
+    judges,
+    livecode,
+    long_contexts,
+    losses,
+    math,
+    options,
+    programs,
+    row_groups,
+    science,
+    summaries,
+    vision,
+)
 from kshot.configs.evaluators.factories import Factory
-from kshot.configs.evaluators.foreign import HomeEvaluator
+from kshot.configs.evaluators.foreign import ConfigEvaluator, HomeEvaluator
+from kshot.configs.evaluators.judges import cascade_of
 from kshot.configs.names import ConfigCallable, merged
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
-_MODULES = (
-    "agents basic bfcl bigcodebench contests evalplus exams instructions judges livecode longbench losses materials "
-    "math more_programs multilingual needles options programs row_groups science summaries vision"
-)
-"""The modules beside this one that know evaluators by name."""
 EVALUATORS: dict[str, Factory] = merged(
-    *(import_module(f"kshot.configs.evaluators.{name}").EVALUATORS for name in _MODULES.split())
+    *(each.EVALUATORS for each in (basic, bfcl, exams, judges, livecode, long_contexts, losses, math, options)),
+    *(each.EVALUATORS for each in (programs, row_groups, science, summaries, vision)),
 )
 
 

@@ -1,4 +1,4 @@
-"""Evaluators of mathematical answers: by rewriting them as text, or by the package math-verify."""
+"""Evaluators of mathematical answers, those of agents too: by rewriting them as text, or by the package math-verify."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kshot.cleanups.math_text import (
 )
 from kshot.configs.evaluators.basic import SameText
 from kshot.configs.evaluators.factories import Factory, version_of
+from kshot.configs.evaluators.scores import RIGHT, WRONG, Points
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.extras import require
@@ -138,7 +139,48 @@ def _verified(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  
     return metric
 
 
+# ---- agents ----
+# kshot gives a model no tools: it is asked once (see AgentInferencer). So no reply has a step with an action; the
+# share of those is 0, and that of programs that ran (code_acc) does not exist.
+
+_NEAR = 1e-6
+
+
+class AgentAnswers(Points):
+    """Share of right final answers, and of replies with an action."""
+
+    names = ("follow_acc", "reasoning_acc", "action_pct")
+
+    def __init__(self, version: str | None = None, framework: str = "") -> None:
+        super().__init__("follow_acc")
+        self.version, self.framework = version, framework
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
+        """Compare the final answers."""
+        right = self._same(prediction, reference)
+        points = RIGHT if right else WRONG
+        return {"follow_acc": points, "reasoning_acc": points, "action_pct": WRONG}
+
+    def _same(self, prediction: Any, reference: Any) -> bool:
+        if self.version is not None:
+            return SameMath(self.version, self.framework).same(prediction, reference)
+        try:
+            return bool(prediction == reference or abs(float(prediction) - int(reference)) < _NEAR)
+        except (TypeError, ValueError, OverflowError):
+            return False
+
+
+def _math_of_agents(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return AgentAnswers(str(options.get("version", "v1")), name.framework)
+
+
+def _gsm8k_of_agents(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return AgentAnswers()
+
+
 EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(("MATHEvaluator", "MathEvaluator", "AIMEEvaluator"), _math),
     "MATHVerifyEvaluator": _verified,
+    "MATHAgentEvaluator": _math_of_agents,
+    "Gsm8kAgentEvaluator": _gsm8k_of_agents,
 }

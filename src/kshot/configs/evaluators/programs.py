@@ -1,30 +1,37 @@
-"""Evaluators that run the programs in replies: MBPP, LeetCode, HumanEval, LiveCodeBench. See ``sandbox.program``."""
+"""Evaluators that run the programs in replies, by dataset; ``program_tests`` makes these. See ``sandbox.program``."""
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeAlias
 
+from kshot.configs.evaluators import _judged
 from kshot.configs.evaluators.basic import CompletedPrograms
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.program_tests import (
     Case,
+    as_function,
     completion,
     contest_case,
     contest_seconds,
     fenced,
+    joined,
     leetcode_programs,
     leetcode_tests,
     mbpp_program,
     of_same_kind,
+    with_helpers,
 )
-from kshot.configs.evaluators.scores import text_of
-from kshot.configs.evaluators.tallies import Counts, Tally, gold_of
+from kshot.configs.evaluators.scores import Counts, RightOrWrong, Tally, gold_of, text_of
 from kshot.configs.scope import Name, Scope
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, UsageError
 from kshot.core.metric import Measure
 from kshot.core.records import Row, Sample
 from kshot.metrics import Metric, PassAtK
@@ -181,9 +188,311 @@ def _contest_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> 
     return PassedAtK("LiveCodeBench", _contest(last=last, seconds=seconds, same_kind=_is_opencompass(name)), 1)
 
 
+# ---- HumanEval Pro, MBPP Pro, CRUXEval ----
+
+_BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
+_PRO_SECONDS, _OUTPUT_SECONDS = 10.0, 3.0
+
+
+def _needed(row: Row, *names: str) -> list[str]:
+    missing = [name for name in names if name not in row]
+    if missing:
+        raise DataError(f"the rows have no column {missing[0]!r}", hint=f"It needs {', '.join(names)}.")
+    return [str(row[name]) for name in names]
+
+
+def _two_problems(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
+    """Return the first code block of a reply, or all of it, with the tests of the row."""
+    _needed(row, "test_code")
+    block = _BLOCK.search(reply)
+    return [(block[1] if block else reply, test_code(row["test_code"]))], _PRO_SECONDS
+
+
+class SaidOutput(RightOrWrong):
+    """Share of replies that are what a function returns for an input; one that calls it is wrong (CRUXEval)."""
+
+    runs_programs = True
+
+    def __init__(self, timeout: float = _OUTPUT_SECONDS) -> None:
+        super().__init__("CRUXEval-O")
+        self.timeout = timeout
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
+        """Run the comparison."""
+        code, given, output = _needed(sample.fields, "code", "input", "output")
+        replies = [str(each) for each in (answer if isinstance(answer, (list, tuple)) else [answer])]
+        cases = [(f"{code}\nassert {output} == {reply}", "pass") for reply in replies if f"f({given})" not in reply]
+        return {self.name: 100.0 * (outcome_of(cases, self.timeout) == "pass")}
+
+
+def _pro(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - the home's service is not asked
+    return PassedAtK(name.last.removesuffix("Evaluator"), _two_problems, 1)
+
+
+def _outputs(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return SaidOutput(**options)
+
+
+# ---- HumanEval+, MBPP+ ----
+
+_PLUS_SECONDS = 60.0
+_SETS = (
+    *("similar_elements", "find_char_long", "common_in_nested_lists", "extract_singly", "larg_nnum"),
+    *("intersection_array", "find_dissimilar", "Diff"),
+)
+"""Functions of MBPP+ whose results may stand in any order."""
+_FOUND = ("check_str", "text_match_three", "text_starta_endb")
+"""Functions of MBPP+ of which only whether they find something counts."""
+_PLUS_TESTS = """
+import copy as _copy
+import math as _math
+
+inf, nan = float("inf"), float("nan")
+_own = {{}}
+exec({solution!r}, _own)
+
+
+def _whether(value):
+    return value if isinstance(value, bool) else value is not None
+
+
+def _near(out, wanted, most):
+    if isinstance(wanted, (list, tuple)):
+        return len(out) == len(wanted) and all(_near(a, b, most) for a, b in zip(out, wanted))
+    return abs(out - wanted) <= most + 1e-07 * abs(wanted) or out == wanted
+
+
+def _same(out, wanted, given, most):
+    if {zero!r}:
+        return abs(sum(factor * _math.pow(out, power) for power, factor in enumerate(*given))) <= most
+    if {found!r}:
+        return _whether(out) == _whether(wanted)
+    if {any_order!r}:
+        return set(out) == set(wanted)
+    if out == wanted or {anything!r} or ({or_nothing!r} and out == 0):
+        return True
+    floats = wanted if isinstance(wanted, (list, tuple)) else [wanted]
+    most = most or (1e-06 if floats and all(isinstance(each, float) for each in floats) else 0)
+    return bool(most) and type(out) is type(wanted) and _near(out, wanted, most)
+
+
+for _given in {inputs!r}:
+    _wanted = _own[{name!r}](*_copy.deepcopy(_given))
+    _out = {name}(*_copy.deepcopy(_given))
+    assert _same(_out, _wanted, _given, {most!r}), _given
+"""
+
+
+@cache
+def _problems(kind: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return evalplus's problems by their ``task_id``; the package fetches them when it first needs them."""
+    try:
+        data: Any = import_module("evalplus.data")
+    except ImportError as exc:
+        raise UsageError(
+            f"{kind} needs the package evalplus, which is not installed", hint="pip install evalplus"
+        ) from exc
+    try:
+        found: Mapping[str, Mapping[str, Any]] = data.get_mbpp_plus() if kind == "MBPP+" else data.get_human_eval_plus()
+    except (OSError, ValueError, TypeError, KeyError) as exc:
+        variable = "MBPP_OVERRIDE_PATH" if kind == "MBPP+" else "HUMANEVAL_OVERRIDE_PATH"
+        hint = f"evalplus fetches it when it has a network; {variable} names a file that is here."
+        raise DataError(f"evalplus has no data of {kind}: {exc}", hint=hint) from exc
+    return found
+
+
+def _plus_tests(problem: Mapping[str, Any]) -> str:
+    """Return code that compares a function with the reference solution on all inputs."""
+    name = str(problem["entry_point"])
+    return _PLUS_TESTS.format(
+        solution=f"{problem['prompt']}{problem['canonical_solution']}",
+        name=name,
+        inputs=[list(each) for each in (*problem["base_input"], *problem["plus_input"])],
+        most=problem.get("atol") or 0,
+        zero=name == "find_zero",
+        found=name in _FOUND,
+        any_order=name in _SETS,
+        anything=name == "are_equivalent",
+        or_nothing=name == "sum_div",
+    )
+
+
+def _plus_cases(kind: str) -> Cases:
+    def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:
+        problem = _problems(kind).get(str(gold))
+        if problem is None:
+            raise DataError(f"{kind} has no task {gold!r}", hint="reader_cfg's output_column must name the task_id.")
+        program = mbpp_program(reply) if kind == "MBPP+" else f"{row.get('prompt', problem['prompt'])}{reply}"
+        return [(program, _plus_tests(problem))], _PLUS_SECONDS
+
+    return cases
+
+
+def _humaneval_plus(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return PassedAtK("HumanEval+", _plus_cases("HumanEval+"), 1, "humaneval_plus_")
+
+
+def _mbpp_or_plus(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:
+    if options.get("metric") == "MBPPPlus":
+        return PassedAtK("MBPP+", _plus_cases("MBPP+"), 1, "mbpp_plus_")
+    return mbpp_evaluator(name, options, scope)
+
+
+# ---- BigCodeBench ----
+
+_UNIT_TEST_SECONDS = 60.0
+_MAX_LINES = 400
+"""Of longer replies, only so many lines are looked at: the code is looked for among all runs of lines."""
+_COLUMNS = ("test", "entry_point", "code_prompt")
+_RUN_TESTS = """
+import unittest as _unittest
+_outcome = _unittest.TestResult()
+_unittest.defaultTestLoader.loadTestsFromTestCase(TestCases).run(_outcome)
+assert _outcome.testsRun and _outcome.wasSuccessful(), [*_outcome.failures, *_outcome.errors]
+"""
+
+
+def longest_code(text: str) -> str:
+    """Return the longest run of lines that is Python code; the first line where there is none."""
+    lines = text.split("\n")[:_MAX_LINES]
+    filled = [0]
+    for line in lines:
+        filled.append(filled[-1] + bool(line.strip()))
+    spans = [(start, end) for start in range(len(lines)) for end in range(start + 2, len(lines) + 1)]
+    spans.sort(key=lambda span: filled[span[0]] - filled[span[1]])  # the fullest first; of equal ones, the earliest
+    for start, end in spans:
+        if filled[end] > filled[start] and _parsed(code := "\n".join(lines[start:end])) is not None:
+            return code
+    return lines[0]
+
+
+def target_code(text: str, entry_point: str) -> str:
+    """Return the imports of the code in a text, and the definitions that the function uses, each name once."""
+    code = longest_code(text.strip())
+    tree = _parsed(code)
+    body = [] if tree is None else tree.body
+    imports = [each for each in body if isinstance(each, (ast.Import, ast.ImportFrom))]
+    definitions: dict[str, ast.stmt] = {}
+    for each in body:
+        for name in _defined_names(each):
+            definitions.setdefault(name, each)
+    wanted, waiting = {entry_point}, [entry_point]
+    while waiting:
+        found = definitions.get(waiting.pop())
+        used = {each.id for each in ast.walk(found) if isinstance(each, ast.Name)} if found is not None else set()
+        waiting += sorted(used - wanted)
+        wanted |= used
+    kept = [each for name, each in definitions.items() if name in wanted]
+    shown = "\n".join(ast.get_source_segment(code, each) or "" for each in (*imports, *kept)).strip()
+    return shown or longest_code(text)
+
+
+def _defined_names(statement: ast.stmt) -> Iterator[str]:
+    """Yield the name that a statement at the top of a program defines."""
+    if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield statement.name
+    elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+        if isinstance(target, ast.Name):
+            yield target.id
+
+
+def _parsed(code: str) -> ast.Module | None:
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+class _UnitTests:
+    """The program of a reply: the prompt's code with an empty function, the reply's, and the row's tests."""
+
+    def __init__(self, *, completes: bool) -> None:
+        """``completes``: replies continue the row's ``complete_prompt``."""
+        self._completes = completes
+
+    def __call__(self, gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:
+        needed = (*_COLUMNS, *(("complete_prompt",) if self._completes else ()))
+        missing = [name for name in needed if name not in row]
+        if missing:
+            raise DataError(f"the rows have no column {missing[0]!r}", hint=f"BigCodeBench needs {', '.join(needed)}.")
+        said = f"{row['complete_prompt']}{reply}" if self._completes else reply
+        code = target_code(said, str(row["entry_point"]))
+        tests = gold if isinstance(gold, str) and gold else row["test"]
+        program = f"{row['code_prompt']}\n    pass\n{code}\n{tests}\n{_RUN_TESTS}"
+        return [(program, "pass")], _UNIT_TEST_SECONDS
+
+
+def _bigcodebench(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - no service is asked
+    return PassedAtK("BigCodeBench", _UnitTests(completes=options.get("eval_type", "instruct") == "complete"), 1)
+
+
+# ---- TACO, APPS ----
+
+_TEST_SECONDS, _ALL_SECONDS = 4.0, 11.0
+"""What a test, and all tests of a program, may take."""
+_CONTEST_HEAD = """
+import sys, time, itertools, collections, math, fractions, random, heapq
+from itertools import accumulate, combinations, permutations, product
+from collections import ChainMap, Counter, OrderedDict, defaultdict, deque
+from functools import lru_cache
+from math import ceil, cos, exp, fabs, floor, gcd, log, log2, sin, sqrt, tan
+from typing import List, Tuple
+from heapq import *
+"""
+_NUMPY = "import numpy as np\n"
+
+
+def first_block(reply: str) -> str:
+    """Return the first code block of a reply without the name of its language, or the reply."""
+    if "```" not in reply:
+        return reply
+    blocks = re.findall(r"```(.*?)```", reply, re.DOTALL)
+    if not blocks:
+        return reply.split("```")[1]
+    block: str = blocks[0]
+    return block if block.startswith("\n") or "\n" not in block else block.partition("\n")[2]
+
+
+def judged_case(sample: Mapping[str, Any], program: str) -> Case:
+    """Return a program and its tests: calls of a function, or inputs and outputs."""
+    head = _CONTEST_HEAD + (_NUMPY if re.search(r"\bnp\b", program) else "")
+    pairs = list(zip(sample["inputs"], sample["outputs"], strict=True))
+    name = sample.get("fn_name")
+    if name is None:
+        lines = [
+            f"assert printed_loosely(output_of(code, {joined(given)!r}, {_TEST_SECONDS}), {joined(wanted)!r})"
+            for given, wanted in pairs
+        ]
+        helpers = (_judged.within, _judged.output_of, _judged.printed_loosely)
+        return head + as_function(program), with_helpers("\n".join(lines), *helpers)
+    lines = [f"solve = {'Solution().' if 'class Solution' in program else ''}{name}"]
+    for given, wanted in pairs:
+        values = _judged.with_int_keys(given) if given and isinstance(given[0], dict) else given
+        expected = _judged.with_int_keys(wanted)
+        lines.append(f"assert returned(within({_TEST_SECONDS}, solve, *{values!r}), {expected!r}, same_kind)")
+    return head + program, with_helpers("\n".join(lines), _judged.within, _judged.returned, _judged.same_kind)
+
+
+def _judged_cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
+    if "input_output" not in row:
+        raise DataError("the rows have no column 'input_output'", hint="TACO and APPS have inputs and outputs there.")
+    return [judged_case(json.loads(row["input_output"]), first_block(reply))], _ALL_SECONDS
+
+
+def _judged_contest(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return PassedAtK(name.last.removesuffix("Evaluator"), _judged_cases, (1, 10, 100))
+
+
 EVALUATORS: dict[str, Factory] = {
     "MBPPPassKEvaluator": mbpp_evaluator,
     **dict.fromkeys(("LCEvaluator", "LCPassKEvaluator"), _leetcode_evaluator),
     **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _humaneval_evaluator),
     "LCBCodeGenerationEvaluator": _contest_evaluator,
+    **dict.fromkeys(("HumanevalProEvaluator", "MBPPProEvaluator"), _pro),
+    "CRUXEvalOEvaluator": _outputs,
+    "HumanEvalPlusEvaluator": _humaneval_plus,
+    "MBPPEvaluator": _mbpp_or_plus,
+    "BigCodeBenchEvaluator": _bigcodebench,
+    **dict.fromkeys(("TACOEvaluator", "APPSEvaluator"), _judged_contest),
 }

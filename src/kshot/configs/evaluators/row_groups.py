@@ -1,16 +1,16 @@
-"""Evaluators that look at several rows together: questions asked in four orders, attacked ones, contaminated ones."""
+"""Evaluators that look at several rows together: questions in four orders, attacked and contaminated ones, labels."""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from kshot.configs.corpus_metrics import AucRoc, CorpusMetric, Mcc, ScoredPair
 from kshot.configs.evaluators.factories import Factory, either, plain
-from kshot.configs.evaluators.scores import SeesRows
-from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, shares
+from kshot.configs.evaluators.scores import CorpusMetric, Counts, ScoredPair, SeesRows, Tally, gold_of, shares
 from kshot.core.errors import DataError
 from kshot.core.metric import MEAN, Aggregate, Observation, Whole
 from kshot.core.records import Sample
@@ -194,6 +194,57 @@ class Contaminated(Tally):
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the share of each kind."""
         return shares(self.names, sums)
+
+
+# ---- labels ----
+
+
+class Mcc(CorpusMetric):
+    """Matthews' correlation of predicted and true labels, times 100."""
+
+    bounds = (-100.0, 100.0)
+
+    def __init__(self, name: str = "MCC") -> None:
+        self.name = name
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
+        """Correlate: ``(c·s - Σ tₖpₖ) / √((s² - Σ pₖ²)(s² - Σ tₖ²))``."""
+        predicted, true = [str(p) for p, _, _ in pairs], [str(t) for _, t, _ in pairs]
+        size, right = len(pairs), sum(a == b for a, b in zip(predicted, true, strict=True))
+        labels = {*predicted, *true}
+        p, t = ([column.count(label) for label in labels] for column in (predicted, true))
+        spread = (size**2 - sum(x * x for x in p)) * (size**2 - sum(x * x for x in t))
+        agreed = right * size - sum(x * y for x, y in zip(p, t, strict=True))
+        return {self.name: 100 * agreed / math.sqrt(spread) if spread else 0.0}
+
+
+class AucRoc(CorpusMetric):
+    """Area under the curve of the second option's probability against the true label, and accuracy."""
+
+    bounds = (0.0, 100.0)
+
+    def __init__(self, name: str = "AUC", share: str = "Accuracy") -> None:
+        self.name, self.share = name, share
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The area, and the share of labels that get the higher probability."""
+        return (self.name, self.share)
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
+        """Rank the probabilities; rows of one label alone have no area."""
+        predicted: list[list[float]] = []
+        for prediction, _, _ in pairs:
+            if not isinstance(prediction, (list, tuple)):
+                raise DataError("AUCROCEvaluator needs probabilities", hint="Use it with CLPInferencer.")
+            predicted.append([float(each) for each in prediction])
+        true = [int(label) for _, label, _ in pairs]
+        above = [probabilities[1] for probabilities, label in zip(predicted, true, strict=True) if label == 1]
+        below = sorted(probabilities[1] for probabilities, label in zip(predicted, true, strict=True) if label != 1)
+        ordered = sum(bisect_left(below, x) + bisect_right(below, x) for x in above) / 2
+        right = sum(p.index(max(p)) == label for p, label in zip(predicted, true, strict=True))
+        area = 100 * ordered / (len(above) * len(below)) if above and below else None
+        return {self.name: area, self.share: 100 * right / len(pairs)}
 
 
 EVALUATORS: dict[str, Factory] = {

@@ -1,16 +1,17 @@
-"""What evaluators of configs are built from: points of an answer, shares of points, figures by column of the rows."""
+"""What evaluators of configs are built from: points of an answer, figures by column, sums, all pairs at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.core.metric import MEAN, Aggregate, Measure
-from kshot.core.records import Row, Sample, reference
+from kshot.core.metric import MEAN, Aggregate, Measure, Observation, Whole, places_digest
+from kshot.core.records import Gold, Row, Sample, reference
 from kshot.metrics import Metric
-from kshot.metrics.aggregates import ROUNDED_SHARE, SHARE
+from kshot.metrics.aggregates import ROUNDED_SHARE, SHARE, OfSums
 
 RIGHT, WRONG = 100.0, 0.0
 
@@ -184,3 +185,120 @@ def texts_of(reference: Any, evaluator: str) -> list[str]:
             hint="Look at the column that reader_cfg's output_column names.",
         )
     return [str(each) for each in reference]
+
+
+# ---- sums ----
+
+Counts: TypeAlias = Sequence[float]
+"""What is counted of one sample, or of several together."""
+
+
+class Tally(SeesRows):
+    """A metric of sums; a subclass says what is counted of a sample, and which figures the sums give.
+
+    ``mean`` is the name of the figure that is the mean of those of single samples: two runs can be compared by it.
+    """
+
+    mean: str = ""
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """All names but the first one."""
+        return self.names[1:]
+
+    def aggregate(self, name: str) -> Aggregate:
+        """Return the figure of the sums, which only the metric knows."""
+        return MEAN if name == self.mean else OfSums(lambda sums: self.figures(sums).get(name))
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Look at no sample: the names are known."""
+
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Return what is counted of one sample."""
+        raise NotImplementedError
+
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the figures of added counts, by name; a name that is left out has no sample."""
+        raise NotImplementedError
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
+        """Count."""
+        counts = tuple(float(count) for count in self.counts(sample, answer))
+        alone = {self.mean: float(self.figures(counts)[self.mean])} if self.mean else {}
+        return {name: alone.get(name, counts) for name in self.names}
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
+        """Score an answer without a row."""
+        return self.score(Sample("", {}, Gold(reference)), prediction)
+
+
+def gold_of(sample: Sample) -> Any:
+    """Return the reference of a sample; None where it has none."""
+    return None if sample.target is None else reference(sample.target)
+
+
+def ratio(part: float, whole: float) -> float:
+    """Return a part of a whole; 0 of nothing. It is for wholes that replies decide, such as attempted questions."""
+    return part / whole if whole else 0.0
+
+
+def shares(names: Iterable[str], sums: Counts) -> dict[str, float]:
+    """Return the share of right answers in groups of samples, in percent; a group whose samples all failed has none.
+
+    ``sums`` are right answers and samples, group by group.
+    """
+    pairs = zip(names, sums[::2], sums[1::2], strict=True)
+    return {name: 100 * right / samples for name, right, samples in pairs if samples}
+
+
+# ---- all pairs at once ----
+
+ScoredPair: TypeAlias = tuple[Any, Any, Row]
+"""A prediction, its reference, and the row of both."""
+
+
+class CorpusMetric(MeasureFamily):
+    """A metric of all pairs of prediction and reference at once.
+
+    The value of a sample is its pair, so that a part of the samples, such as a resample of an interval, can be measured
+    anew; where two systems are compared, samples of both are measured together.
+    """
+
+    def __repr__(self) -> str:
+        """Show the class alone."""
+        return f"{type(self).__name__}()"
+
+    def aggregate(self, name: str) -> Aggregate:
+        """Measure the samples whose values these are."""
+        return Whole(partial(self.figure, name))
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
+        """Return the figures of these pairs, by name; None, or no entry, where they have none."""
+        raise NotImplementedError
+
+    def figure(self, name: str, values: Sequence[Observation]) -> float | None:
+        """Return one figure of these pairs; those of the same pairs are computed once."""
+        key = places_digest(values)
+        if key not in self._known:
+            self._known[key] = self.measured(values)
+        return self._known[key].get(name)
+
+    def measured(self, values: Sequence[Observation]) -> Mapping[str, float | None]:
+        """Return the figures of these pairs."""
+        return self.figures([value.content for value in values])
+
+    @cached_property
+    def _known(self) -> dict[bytes, Mapping[str, float | None]]:
+        return {}
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
+        """Return the pair."""
+        return self.observed((answer, None if sample.target is None else reference(sample.target), sample.fields))
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
+        """Return a pair that is scored outside a run."""
+        return self.observed((prediction, reference, {}))
+
+    def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
+        """Return a pair as the value of every name."""
+        return dict.fromkeys(self.names, Observation(pair))

@@ -1,8 +1,10 @@
-"""Evaluators of texts that may be worded freely: ROUGE and BLEU."""
+"""Evaluators of texts that may be worded freely, ROUGE and BLEU, and the words of two languages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import Any
@@ -13,14 +15,71 @@ from numpy.typing import NDArray
 from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.factories import Factory, either, plain
 from kshot.configs.evaluators.scores import MeasureFamily
-from kshot.configs.evaluators.words import chinese_cut
 from kshot.configs.scope import Name, Scope
-from kshot.core.errors import BackendError
+from kshot.core.errors import BackendError, DataError
 from kshot.core.extras import import_package, require
 from kshot.core.metric import Aggregate, Whole
 from kshot.metrics import Metric, Rouge
 from kshot.metrics.aggregates import BLEU
 from kshot.metrics.references import reference_texts
+from kshot.metrics.words import plain_words
+
+# ---- words of two languages ----
+
+_WIDE_SIGNS = (
+    "！？｡。＂＃＄％＆＇（）＊＋，－／：；＜＝＞＠［＼］＾＿｀｛｜｝～｟｠｢｣､、〃》「」『』【】〔〕〖〗〘〙〚〛〜〝〞〟〰〾〿"
+    "–—‘’‛“”„‟…‧﹏"
+)
+_ALL_SIGNS = str.maketrans("", "", string.punctuation + _WIDE_SIGNS)
+
+Cut = Callable[[str], list[str]]
+
+
+def bare(text: str) -> str:
+    """Return a text in small letters, without white space and the punctuation of either script."""
+    return "".join(text.lower().translate(_ALL_SIGNS).split())
+
+
+def chinese_cut(purpose: str) -> Cut:
+    """Return the function that cuts a text into words, by the package jieba."""
+    jieba = import_package(purpose, "jieba")
+    jieba.setLogLevel(logging.WARNING)  # else it tells of its dictionary
+
+    def cut(text: str) -> list[str]:
+        return [str(word) for word in jieba.cut(text, cut_all=False)]
+
+    return cut
+
+
+def words_in(language: str, purpose: str) -> Cut:
+    """Return the function that gives the words of a text which are compared: English or Chinese ones."""
+    if language == "en":
+        return plain_words
+    if language != "zh":
+        raise DataError(f"{purpose} has language={language!r}", hint="Give 'en' or 'zh'.")
+    cut = chinese_cut(purpose)
+
+    def words(text: str) -> list[str]:
+        return [word for word in map(bare, cut(text)) if word]
+
+    return words
+
+
+def rouge_l(purpose: str) -> Callable[[str, str], float]:
+    """Return the function that gives ROUGE-L's F of two texts by the package rouge; 0 where that cannot compute it."""
+    package: Any = import_package(purpose, "rouge")
+    measure = package.Rouge()
+
+    def score(prediction: str, reference: str) -> float:
+        try:
+            return float(measure.get_scores([prediction], [reference], avg=True)["rouge-l"]["f"])
+        except Exception:  # noqa: BLE001 - it raises for texts without words, and for very long ones
+            return 0.0
+
+    return score
+
+
+# ---- figures of two texts ----
 
 _KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 _RESAMPLES, _SEED = 1000, 0
