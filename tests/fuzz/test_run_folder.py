@@ -4,10 +4,9 @@ from hypothesis import strategies as st
 
 from kshot.backends.replay import Replay
 from kshot.core.errors import BackendError, RunError
-from kshot.core.records import Generate, Prompt
+from kshot.core.records import Generate, Generated, Prompt
 from kshot.core.serialization import digest, response_to_json
 from kshot.runs.folder import RunFolder, read_spec
-from tests.fuzz import records
 from tests.fuzz.harness import DEEP, HUGE_INT, Told, folder, fuzz, grafted, json_bytes, json_values, mutated, told
 
 SPEC = {
@@ -49,7 +48,7 @@ def test_a_folder_of_any_files_is_continued_or_refused(spec, summary, answered):
         (place / "summary.json").write_bytes(summary)
         if answered:
             with RunFolder(place / "other", {"datasets": ["a"]}) as run:
-                run.put("0" * 32, "1" * 32, records.Generated("x"))
+                run.put("0" * 32, "1" * 32, Generated("x"))
             (place / "journal.jsonl").write_bytes((place / "other" / "journal.jsonl").read_bytes())
         run = told(RunFolder, place, {"datasets": ["a"], "models": ["m"]}, kind=RunError, where=place)
         if isinstance(run, Told):
@@ -57,13 +56,13 @@ def test_a_folder_of_any_files_is_continued_or_refused(spec, summary, answered):
         with run:
             assert all(isinstance(row, dict) for row in run.earlier_results())
             told(run.note_model, "model", "m", "f", kind=RunError)
-            assert told(run.get, "0" * 32, kind=RunError) in (None, records.Generated("x"))
+            assert told(run.get, "0" * 32, kind=RunError) in (None, Generated("x"))
 
 
 # ---- recorded answers ----
 
 asked = Generate(Prompt("say"))
-LINES = [json_bytes({"key": "0" * 32, "asked": digest(asked), "response": response_to_json(records.Generated("x"))}), json_bytes({"prompt": "say", "response": "x"}), json_bytes({"prompt": "say", "completion": "x"})]  # fmt: skip
+LINES = [json_bytes({"key": "0" * 32, "asked": digest(asked), "response": response_to_json(Generated("x"))}), json_bytes({"prompt": "say", "response": "x"}), json_bytes({"prompt": "say", "completion": "x"})]  # fmt: skip
 
 
 @fuzz(
