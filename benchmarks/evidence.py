@@ -22,7 +22,7 @@ from ftfy import fix_text
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Evidence, Sample
 from kshot.metrics.ceiling import ceiling
-from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
+from kshot.metrics.ranking import AnswerComponents, EvidenceFinder
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data" / "fastbook"
 DEPTH, REPEATS = 10, 5

@@ -13,8 +13,8 @@ import numpy as np
 
 from kshot.metrics import Bleu, Perplexity
 from kshot.statistics import interval, macro_interval
-from kshot.statistics.bounded import bounded_ends
-from kshot.statistics.quantiles import Z, student_point
+from kshot.statistics.intervals import bounded_ends
+from kshot.statistics.resampling import Z, student_point
 
 SIZES = (20, 50, 122, 200)
 LIMITS = {

@@ -13,7 +13,7 @@ from kshot.core.records import Generated
 from kshot.core.serialization import decoded_line, encoded_line
 from kshot.merging import merge
 from kshot.runs.folder import read_spec
-from kshot.runs.sessions import recorded_versions
+from kshot.runs.spec_file import recorded_versions
 from tests.chaos.scenarios import DATA
 from tests.commands import kshot as command
 from tests.finished_runs import Item, Replies, Right, task

@@ -29,7 +29,7 @@ from kshot.result import Result
 from kshot.runs.code import ImportedCode
 from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
-from kshot.runs.progress_tracker import FolderProgress
+from kshot.runs.progress import FolderProgress
 from kshot.runs.runner import Run
 from kshot.runs.watchers import Watchers, following, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes

@@ -16,10 +16,10 @@ from kshot.core.records import ResultRow
 from kshot.core.text_files import portable
 from kshot.core.visible import one_line
 from kshot.report.exports.summary_form import in_summary_form
-from kshot.runs.checked_samples import checked_samples
-from kshot.runs.own_files import spare_run_folders, spare_runs
+from kshot.runs.compared_run import checked_samples
 from kshot.runs.record import RunRecord, read_record, read_summary
-from kshot.runs.sample_verdicts import with_rules
+from kshot.runs.run_state import spare_run_folders, spare_runs
+from kshot.runs.sample_filters import with_rules
 
 if TYPE_CHECKING:
     from kshot.report.exports.typed_columns import Rows

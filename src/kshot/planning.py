@@ -29,7 +29,7 @@ from kshot.metrics.passatk import check_tests
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.retrievers.base import rehearsal
 from kshot.runs.limits import check_prices
-from kshot.runs.rehearsal import Faults, RehearsedRequests, planned_task, rehearse
+from kshot.runs.previews import Faults, RehearsedRequests, planned_task, rehearse
 from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart
@@ -209,7 +209,7 @@ def _check_scoring(settings: Settings, faults: Faults) -> None:
         if given and settings.judge is None:
             raise UsageError(f"{flag(given[0])} needs a judge, and none is named", hint="Add --judge MODEL.")
         if given:
-            from kshot.metrics.judge_options import check_judge_options
+            from kshot.metrics.judge import check_judge_options
 
             check_judge_options(settings)
     of_rewriter = [*settings.changed_of("rewriter")]

@@ -18,8 +18,8 @@ from kshot.report.page.document import GENERATOR, document
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.report_page import report_page
 from kshot.runs.folder import SUMMARY
-from kshot.runs.own_files import REPORT, spare_runs
 from kshot.runs.record import RunRecord, read_record
+from kshot.runs.run_state import REPORT, spare_runs
 from kshot.runs.spec_file import read_spec
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from kshot.result import Result
 from kshot.runs.absent import StoredResponses, absent_model, check_nothing_lost
 from kshot.runs.code import RecordedCode
 from kshot.runs.folder import JOURNAL, RunFolder
-from kshot.runs.own_files import REPORT
+from kshot.runs.run_state import REPORT
 from kshot.runs.runner import Run
 from kshot.runs.samples_file import SAMPLES, read_samples
 from kshot.runs.spec_file import read_spec

@@ -106,7 +106,7 @@ class Result(RunRecord):
     def _rows(self, part: Part) -> Iterable[ResultRow]:
         parts = {"results": self.results, "comparisons": self.comparisons, "usage": self.usage}
         if part == "samples":
-            from kshot.runs.sample_verdicts import with_rules
+            from kshot.runs.sample_filters import with_rules
 
             return with_rules(self.iter_samples(), self.results)
         if not isinstance(part, str) or part not in parts:

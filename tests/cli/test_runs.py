@@ -22,7 +22,7 @@ from kshot.cli import runs_watch
 from kshot.core.errors import KshotError
 from kshot.report.runs_table import Clock
 from kshot.report.watched_runs import watched_view
-from kshot.runs import listing, watched
+from kshot.runs import listing
 from kshot.runs.journal import Journal
 from kshot.runs.progress import ProgressState, read_progress
 from tests.commands import CAPITALS, kshot, kshot_process
@@ -547,8 +547,8 @@ def test_a_watch_is_calm_whatever_happens_to_the_folders(runs, capsys, monkeypat
 
 def test_a_watch_reads_only_what_has_changed(runs, capsys, monkeypatch):
     described = []
-    real = watched.describe
-    monkeypatch.setattr(watched, "describe", lambda path, now: described.append(path.name) or real(path, now))
+    real = listing.describe
+    monkeypatch.setattr(listing, "describe", lambda path, now: described.append(path.name) or real(path, now))
 
     def ends():
         make_run(runs / "again", results=[figure()])

@@ -9,7 +9,7 @@ from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Gold, Sample
 from kshot.methods import generate
-from kshot.methods.vote import sampled_anew
+from kshot.methods.generation import sampled_anew
 from tests.configs.scored import run_entry, scored_entry
 
 _ACC = {"type": "opencompass.openicl.AccEvaluator"}

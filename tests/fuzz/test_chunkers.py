@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from kshot.core.corpus import Corpus
-from kshot.metrics.evidence import AnswerComponents, Fixer
+from kshot.metrics.ranking import AnswerComponents, Fixer
 from kshot.passages import borders
 from kshot.passages.built_in_chunkers import built_in_chunker
 from kshot.passages.chunkers import passages_of

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from kshot.backends.search.recorded import RecordedSearchEngine, is_recorded_run, write_trec
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import DataError
-from kshot.core.extras import is_installed
+from kshot.core.extras import PACKAGES, is_installed
 from kshot.core.records import Hit, Ranking, Search
-from kshot.metrics.qrels import PACKAGES, Relevance
+from kshot.metrics.ranking import Relevance
 from kshot.passages.graded import beir, read_qrels, trec, write_qrels
 from tests.fuzz.harness import FUZZING, Told, any_text, folder, fuzz, grafted, json_bytes, mutated, plain_text, told
 

@@ -17,8 +17,7 @@ from kshot.methods import (
     repeat,
     rolling_likelihood,
 )
-from kshot.methods.rag import Grounded, rag
-from kshot.methods.search import REWRITER, search
+from kshot.methods.search import REWRITER, Grounded, rag, search
 
 SAMPLE = records.Sample("s", {"q": "?"}, choices=("red", "blue", "green"))
 PROMPT = records.Prompt("The sky is")

@@ -13,7 +13,7 @@ from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.metrics import ceiling as module
 from kshot.metrics.ceiling import EvidenceLocation, ceiling, max_cover, unreachable_evidence
-from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
+from kshot.metrics.ranking import AnswerComponents, EvidenceFinder
 
 QUOTE = st.sampled_from("abcdef")
 PARTS = st.lists(st.lists(QUOTE, max_size=2).map(tuple), min_size=1, max_size=4).map(tuple)

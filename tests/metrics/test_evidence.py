@@ -11,7 +11,7 @@ from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import DataError, UsageError
 from kshot.core.metric import Metric as AnyMetric
 from kshot.core.records import Evidence, Graded, Sample
-from kshot.metrics.evidence import AnswerComponents, EvidenceFinder, Fixer
+from kshot.metrics.ranking import AnswerComponents, EvidenceFinder, Fixer
 from tests.measures import measure, names
 
 CORPUS = Corpus(

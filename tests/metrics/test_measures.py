@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.core.errors import UsageError
-from kshot.metrics.measures import (
+from kshot.metrics.ranking import (
     AC_MRR,
     AP,
     MAP,

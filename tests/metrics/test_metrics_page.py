@@ -15,9 +15,7 @@ from kshot.lookup.metric import LookupAccuracy
 from kshot.lookup.scoring import rules_for
 from kshot.methods.likelihood import RULES
 from kshot.metrics import METRICS, Accuracy, Chrf, make_metric
-from kshot.metrics.evidence import AnswerComponents
-from kshot.metrics.measures import _KNOWN
-from kshot.metrics.qrels import Relevance
+from kshot.metrics.ranking import _KNOWN, AnswerComponents, Relevance
 from tests.configs.test_evaluators import WHOLE
 from tests.datasets.test_catalogue_lmeval import AS_LM_EVAL
 

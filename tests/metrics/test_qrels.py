@@ -10,8 +10,8 @@ import pytest
 from kshot.core.errors import DataError, MissingExtra, UsageError
 from kshot.core.metric import Metric as AnyMetric
 from kshot.core.records import Evidence, Graded, Sample
-from kshot.metrics import qrels
-from kshot.metrics.qrels import Relevance
+from kshot.metrics import ranking
+from kshot.metrics.ranking import Relevance
 from tests.measures import measure, names
 
 NAMES = ("nDCG@3", "AP", "P@5", "R@2", "RR@1", "RR@2", "RR")
@@ -83,7 +83,7 @@ def test_what_is_refused():
 def test_a_missing_package_names_its_extra(monkeypatch):
     for module in ("ir_measures", "pytrec_eval"):
         monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
-    qrels._evaluator.cache_clear()
+    ranking._evaluator.cache_clear()
     metric = Relevance()  # a preview needs no more
     with pytest.raises(MissingExtra, match=r"packages 'ir-measures' and 'pytrec-eval-terrier'.*kshot\[passages\]"):
         metric.rate(["a"], {"a": 1})
@@ -91,7 +91,7 @@ def test_a_missing_package_names_its_extra(monkeypatch):
 
 def test_one_evaluator_serves_all_questions_of_the_same_grades():
     metric, answer = Relevance(), [f"d{i}" for i in range(100)]
-    qrels._evaluator.cache_clear()
+    ranking._evaluator.cache_clear()
     for n in range(200):
         metric.score(Sample(str(n), {}, Graded({f"d{n}": 1, f"d{n + 1}": 2})), answer)
-    assert qrels._evaluator.cache_info().misses == 1
+    assert ranking._evaluator.cache_info().misses == 1

@@ -10,7 +10,7 @@ import pytest
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Evidence, Sample
 from kshot.metrics.ceiling import ceiling, unreachable_evidence
-from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
+from kshot.metrics.ranking import AnswerComponents, EvidenceFinder
 from kshot.statistics import mean
 from tests.measures import names
 

@@ -12,7 +12,7 @@ from kshot.backends.search.recorded import RecordedSearchEngine
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Graded, Sample, Search
 from kshot.index.store import Store
-from kshot.metrics.qrels import Relevance
+from kshot.metrics.ranking import Relevance
 from tests.measures import measure
 
 ir = pytest.importorskip("ir_measures")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Evidence, Sample
-from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
+from kshot.metrics.ranking import AnswerComponents, EvidenceFinder
 
 # Few letters, so that quotes are often found; and pieces that are equal only once they are fixed.
 TEXT = st.lists(

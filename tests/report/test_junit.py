@@ -11,8 +11,7 @@ from kshot.core.errors import RunError
 from kshot.core.visible import one_line
 from kshot.report.junit import junit_xml
 from kshot.runs.baseline_checks import check_worse
-from kshot.runs.gate_checks import Threshold, check_failed, check_under
-from kshot.runs.gates import undecided
+from kshot.runs.gates import Threshold, check_failed, check_under, undecided
 from tests.runs.test_gates import NOTHING, compared, figure, sample, sides
 
 SCHEMA = Path(__file__).parents[1] / "data" / "junit" / "junit-10.xsd"

@@ -13,7 +13,7 @@ from kshot.report.sample_look import SampleLook
 from kshot.report.sample_responses import read_response
 from kshot.report.sample_texts import TextLimit, excerpt, folded_prompt, option_letter
 from kshot.report.samples import sample_view
-from kshot.runs.sample_verdicts import MetricScale
+from kshot.runs.sample_filters import MetricScale
 
 ACCURACY = MetricScale("Accuracy", 0.0, 100.0, rule="acc")
 

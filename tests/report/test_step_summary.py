@@ -11,8 +11,7 @@ from kshot.core.errors import RunError
 from kshot.core.visible import one_line
 from kshot.report.step_summary import MAX_BYTES, step_summary
 from kshot.runs.baseline_checks import check_worse
-from kshot.runs.gate_checks import Threshold, check_failed, check_under
-from kshot.runs.gates import undecided
+from kshot.runs.gates import Threshold, check_failed, check_under, undecided
 from kshot.runs.record import RunRecord
 from tests.report.test_markdown_table import HOSTILE
 from tests.runs.test_gates import compared, figure, sample, sides

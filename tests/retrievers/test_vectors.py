@@ -8,8 +8,7 @@ import pytest
 from kshot.core.errors import BadValue
 from kshot.index.vectors import nearest
 from kshot.retrievers import DPPRetriever, MMRRetriever, TopkRetriever, VotekRetriever
-from kshot.retrievers.diverse import greedy_map
-from kshot.retrievers.votek import elect
+from kshot.retrievers.embedding import elect, greedy_map
 
 
 def cosine(a, b):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.run_files.positions import Position, loads, nearest, positions
+from kshot.run_files.reading import Position, loads, nearest, positions
 
 TEXT = '''\
 # a comment with [brackets] and = signs

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kshot.core.errors import RunError
-from kshot.runs.checked_samples import checked_samples
+from kshot.runs.compared_run import checked_samples
 from kshot.runs.record import read_record
 from tests.finished_runs import Item, Points, Right, finished, task
 

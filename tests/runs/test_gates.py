@@ -8,11 +8,13 @@ import pytest
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.watcher import PlannedTask
-from kshot.runs import gate_checks
+from kshot.runs import gates
 from kshot.runs.baseline_checks import Sides, check_worse
-from kshot.runs.first_failures import first_failures
-from kshot.runs.gates import GateFailed, Gates
-from kshot.runs.record import RunRecord
+from kshot.runs.gates import (
+    GateFailed,
+    Gates,
+)
+from kshot.runs.record import RunRecord, first_failures
 
 
 def figure(task="quiz", value=50.0, metric="Accuracy", model="m", *, better=True, **more):
@@ -21,8 +23,8 @@ def figure(task="quiz", value=50.0, metric="Accuracy", model="m", *, better=True
 
 
 def passed(rows, text):
-    (wanted,) = gate_checks.thresholds(text)
-    return {(row["task"], row["model"]): row["passed"] for row in gate_checks.check_under(rows, wanted)}
+    (wanted,) = gates.thresholds(text)
+    return {(row["task"], row["model"]): row["passed"] for row in gates.check_under(rows, wanted)}
 
 
 # ---- what a user writes ----
@@ -39,7 +41,7 @@ def passed(rows, text):
     ],
 )
 def test_a_threshold_is_a_name_and_a_number(text, name, value):
-    assert gate_checks.thresholds(text) == [gate_checks.Threshold(name, value)]
+    assert gates.thresholds(text) == [gates.Threshold(name, value)]
 
 
 @pytest.mark.parametrize(
@@ -51,14 +53,14 @@ def test_a_threshold_is_a_name_and_a_number(text, name, value):
 )
 def test_what_is_no_number_is_refused(text):
     with pytest.raises(UsageError, match="METRIC=NUMBER"):
-        gate_checks.thresholds(text)
+        gates.thresholds(text)
 
 
 @pytest.mark.parametrize("given", [{"Accuracy": math.nan}, {"Accuracy": "60"}, {"": 60}, {"Accuracy": True}, 60, [60]])
 def test_python_refuses_the_same(given):
     with pytest.raises(UsageError, match="METRIC=NUMBER"):
-        gate_checks.thresholds(given)
-    assert gate_checks.thresholds({"Accuracy": 60}) == [gate_checks.Threshold("Accuracy", 60.0)]
+        gates.thresholds(given)
+    assert gates.thresholds({"Accuracy": 60}) == [gates.Threshold("Accuracy", 60.0)]
 
 
 # ---- thresholds ----
@@ -76,22 +78,22 @@ def test_where_lower_is_better_the_threshold_is_a_ceiling():
     rows = [figure(metric="PPL", value=20.0, better=False)]
     assert passed(rows, "PPL=20") == {("quiz", "m"): True}
     assert passed(rows, "PPL=19.9") == {("quiz", "m"): False}
-    (row,) = gate_checks.check_under(rows, gate_checks.Threshold("PPL", 19.9))
+    (row,) = gates.check_under(rows, gates.Threshold("PPL", 19.9))
     assert row["reason"] == "quiz PPL on m is 20.00, above 19.9 (lower is better)"
 
 
 def test_the_reason_never_contradicts_itself():
-    (row,) = gate_checks.check_under([figure(value=59.999)], gate_checks.Threshold("Accuracy", 60))
+    (row,) = gates.check_under([figure(value=59.999)], gates.Threshold("Accuracy", 60))
     assert row["reason"] == "quiz Accuracy on m is 59.999, below 60"
-    (row,) = gate_checks.check_under([figure(value=60.0)], gate_checks.Threshold("Accuracy", 60))
+    (row,) = gates.check_under([figure(value=60.0)], gates.Threshold("Accuracy", 60))
     assert row["reason"] == "quiz Accuracy on m is 60.00, at least 60"
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, 10**400])
 @pytest.mark.parametrize("better", [True, False])
 def test_a_figure_without_value_fails(value, better):
-    (row,) = gate_checks.check_under(
-        [figure(value=value, n=0, failed=8, better=better)], gate_checks.Threshold("Accuracy", -1e9 if better else 1e9)
+    (row,) = gates.check_under(
+        [figure(value=value, n=0, failed=8, better=better)], gates.Threshold("Accuracy", -1e9 if better else 1e9)
     )
     assert (row["passed"], row["value"]) == (False, None)
     assert row["reason"] == "quiz Accuracy on m has no value: no sample was scored (8 failed)"
@@ -162,55 +164,53 @@ def test_names_may_contain_anything(task, metric):
 def test_a_name_with_two_meanings_is_refused():
     rows = [figure("a", 50.0, "b"), figure("c", 50.0, "a:b")]
     with pytest.raises(UsageError, match="metric of a task too"):
-        gate_checks.check_under(rows, gate_checks.Threshold("a:b", 10))
+        gates.check_under(rows, gates.Threshold("a:b", 10))
 
 
 @pytest.mark.parametrize("name", ["accuracy", "Acc", "quiz", "quiz:EM", "other:Accuracy", ":Accuracy", "Accuracy:quiz"])
 def test_a_name_that_no_figure_has_is_an_error(name):
     with pytest.raises(UsageError, match="It has: Accuracy, EM") as error:
-        gate_checks.check_under([figure(), figure("other2", metric="EM")], gate_checks.Threshold(name, 10))
+        gates.check_under([figure(), figure("other2", metric="EM")], gates.Threshold(name, 10))
     assert repr(name) in str(error.value)
 
 
 def test_a_run_without_figures_is_an_error():
     with pytest.raises(UsageError, match="It has none"):
-        gate_checks.check_under([], gate_checks.Threshold("Accuracy", 10))
+        gates.check_under([], gates.Threshold("Accuracy", 10))
 
 
 def test_names_are_known_before_a_run():
-    gate_checks.check_names(
-        [gate_checks.Threshold("arc:Easy:Accuracy", 1), gate_checks.Threshold("EM", 1)], ["Accuracy", "EM"]
-    )
+    gates.check_names([gates.Threshold("arc:Easy:Accuracy", 1), gates.Threshold("EM", 1)], ["Accuracy", "EM"])
     with pytest.raises(UsageError, match="It has: Accuracy, EM"):
-        gate_checks.check_names([gate_checks.Threshold("F1", 1)], ["Accuracy", "EM", "EM"])
+        gates.check_names([gates.Threshold("F1", 1)], ["Accuracy", "EM", "EM"])
 
 
 def test_settings_that_a_task_does_not_have_are_known_before_a_run():
     tasks = [PlannedTask(f"quiz,limit=6,num_shots={k}", metrics=("Accuracy",)) for k in (0, 2)]
     for name in ("Accuracy", "quiz:Accuracy", "quiz,limit=6:Accuracy", "quiz,limit=6,num_shots=2[easy]:Accuracy"):
-        gate_checks.check_tasks([gate_checks.Threshold(name, 1)], tasks)  # the last ones may be averages or categories
-    gate_checks.check_tasks([gate_checks.Threshold("all quizzes,num_shots=2:Accuracy", 1)], tasks)
+        gates.check_tasks([gates.Threshold(name, 1)], tasks)  # the last ones may be averages or categories
+    gates.check_tasks([gates.Threshold("all quizzes,num_shots=2:Accuracy", 1)], tasks)
     with pytest.raises(UsageError, match=r"Do you mean quiz,limit=6,num_shots=2:Accuracy\?"):
-        gate_checks.check_tasks([gate_checks.Threshold("quiz,num_shots=2:Accuracy", 1)], tasks)
+        gates.check_tasks([gates.Threshold("quiz,num_shots=2:Accuracy", 1)], tasks)
 
 
 def test_the_name_of_a_sweep_stands_for_all_its_values():
     rows = [figure(f"quiz,num_shots={k}", value=10.0 * k) | {"swept": "quiz"} for k in (1, 2)]
-    assert [row["passed"] for row in gate_checks.check_under(rows, gate_checks.Threshold("quiz:Accuracy", 15))] == [
+    assert [row["passed"] for row in gates.check_under(rows, gates.Threshold("quiz:Accuracy", 15))] == [
         False,
         True,
     ]
     with pytest.raises(UsageError, match=r"Do you mean quiz,num_shots=2:Accuracy\?"):
-        gate_checks.check_under(rows[1:], gate_checks.Threshold("quiz,num_shot=2:Accuracy", 1))
+        gates.check_under(rows[1:], gates.Threshold("quiz,num_shot=2:Accuracy", 1))
 
 
 def test_a_figure_without_direction_is_refused():
     error = {**undirected("error: last token", 40.0), "error": "last token"}
     with pytest.raises(UsageError, match="is a kind of error"):
-        gate_checks.check_under([figure(), error], gate_checks.Threshold("error: last token", 10))
+        gates.check_under([figure(), error], gates.Threshold("error: last token", 10))
     early = {name: value for name, value in figure().items() if name != "higher_is_better"}
     with pytest.raises(RunError, match="kshot score"):
-        gate_checks.check_under([early], gate_checks.Threshold("Accuracy", 10))
+        gates.check_under([early], gates.Threshold("Accuracy", 10))
 
 
 def undirected(metric, value):
@@ -232,11 +232,8 @@ def test_a_detail_has_the_direction_of_what_it_breaks_down():
 
 def test_a_share_of_one_is_noticed():
     rows = [figure(bounds=[0, 100]), figure("ranks", 0.4, "MRR", bounds=[0, 1])]
-    assert (
-        list(gate_checks.scale_notes([gate_checks.Threshold("MRR", 0.3), gate_checks.Threshold("Accuracy", 1)], rows))
-        == []
-    )
-    assert "between 0 and 100" in next(gate_checks.scale_notes([gate_checks.Threshold("Accuracy", 0.6)], rows))
+    assert list(gates.scale_notes([gates.Threshold("MRR", 0.3), gates.Threshold("Accuracy", 1)], rows)) == []
+    assert "between 0 and 100" in next(gates.scale_notes([gates.Threshold("Accuracy", 0.6)], rows))
 
 
 # ---- failed samples ----
@@ -248,25 +245,25 @@ def sample(number, failed=None, task="quiz"):
 
 def test_failed_samples_are_counted_and_named():
     samples = [*(sample(n) for n in range(5)), *(sample(n, "timeout: slow") for n in range(5, 12)), sample(0, task="b")]
-    first, second = gate_checks.check_failed([figure(failed=7), figure("b")], samples)
+    first, second = gates.check_failed([figure(failed=7), figure("b")], samples)
     assert (first["passed"], first["failed"], first["n"], second["passed"]) == (False, 7, 5, True)
     assert first["reason"] == "quiz on m: 7 of 12 samples failed (5, 6, 7, 8, 9, …)"
     assert second["reason"] == "b on m: 1 sample, none failed"
 
 
 def test_a_failed_reply_among_several_counts():
-    (row,) = gate_checks.check_failed([figure(failed_replies=2)], [sample(0)])
+    (row,) = gates.check_failed([figure(failed_replies=2)], [sample(0)])
     assert (row["passed"], row["failed_replies"]) == (False, 2)
 
 
 def test_a_task_without_figures_is_checked_by_its_samples():
-    assert [row["passed"] for row in gate_checks.check_failed([], [sample(0), sample(1, "error: x")])] == [False]
+    assert [row["passed"] for row in gates.check_failed([], [sample(0), sample(1, "error: x")])] == [False]
 
 
 def test_no_sample_is_no_pass():
-    assert [row["passed"] for row in gate_checks.check_failed([figure(n=0, value=None)], [])] == [False]
+    assert [row["passed"] for row in gates.check_failed([figure(n=0, value=None)], [])] == [False]
     with pytest.raises(RunError, match="no sample"):
-        gate_checks.check_failed([], [])
+        gates.check_failed([], [])
 
 
 # ---- a baseline ----
@@ -450,5 +447,5 @@ def test_gates_may_be_empty():
 
 
 def test_rows_of_gates_are_json():
-    (row,) = gate_checks.check_under([figure(value=math.nan)], gate_checks.Threshold("Accuracy", 1))
+    (row,) = gates.check_under([figure(value=math.nan)], gates.Threshold("Accuracy", 1))
     assert json.loads(json.dumps(row, allow_nan=False)) == row

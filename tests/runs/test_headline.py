@@ -5,7 +5,7 @@ import pytest
 from kshot.report.breakdown import breakdown
 from kshot.report.comparison import headline_rows
 from kshot.runs.headline import headline_figures, headlines
-from kshot.runs.sample_verdicts import metric_scales
+from kshot.runs.sample_filters import metric_scales
 
 
 def rows(*metrics, **more):

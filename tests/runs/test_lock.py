@@ -6,9 +6,8 @@ import os
 import pytest
 
 from kshot.core.errors import RunError
-from kshot.runs import lock as locks
-from kshot.runs.journal import Journal
-from kshot.runs.lock import is_locked
+from kshot.runs import journal as locks
+from kshot.runs.journal import Journal, is_locked
 
 
 def test_a_journal_is_locked_while_it_is_open(tmp_path):

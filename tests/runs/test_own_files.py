@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.core.errors import UsageError
-from kshot.runs.own_files import spare_runs
+from kshot.runs.run_state import spare_runs
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The samples that compared systems share, and who is right: one rule for reports and static pages."""
 
 import kshot
-from kshot.runs.paired_places import paired_places
+from kshot.runs.sample_flips import paired_places
 from tests.finished_runs import Item, finished, task
 
 

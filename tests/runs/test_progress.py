@@ -14,10 +14,19 @@ from kshot.core.records import Answers, Failed, Generate, Generated, Option, Out
 from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import MeterReading, PlannedTask, Watcher
 from kshot.metrics import F1, Accuracy, Chrf
-from kshot.runs.meter import RunMeter
-from kshot.runs.progress import PROGRESS, ProgressState, StepProgress, TaskProgress, read_progress
-from kshot.runs.progress_tracker import FolderProgress, ProgressTracker, RecentRate, Ticker
+from kshot.runs.progress import (
+    PROGRESS,
+    FolderProgress,
+    ProgressState,
+    ProgressTracker,
+    RecentRate,
+    StepProgress,
+    TaskProgress,
+    Ticker,
+    read_progress,
+)
 from kshot.runs.results import result_rows
+from kshot.runs.watchers import RunMeter
 from kshot.statistics.intervals import interval
 from tests.datasets.fakes import Fake
 from tests.measures import measure, names
@@ -442,7 +451,7 @@ def test_the_file_is_written_at_once_and_rarely_where_it_takes_long(tmp_path):
 
 
 def test_a_call_that_hangs_does_not_keep_a_run_from_ending(monkeypatch):
-    monkeypatch.setattr("kshot.runs.progress_tracker._STOP_SECONDS", 0.01)
+    monkeypatch.setattr("kshot.runs.progress._STOP_SECONDS", 0.01)
     entered, release = threading.Event(), threading.Event()
 
     def hangs():

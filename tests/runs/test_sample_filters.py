@@ -7,9 +7,8 @@ import pytest
 
 from kshot.core.errors import UsageError
 from kshot.runs.record import RunRecord
-from kshot.runs.sample_filters import sample_filter
+from kshot.runs.sample_filters import metric_scales, sample_filter
 from kshot.runs.sample_selection import SampleSelection, find_samples, natural_key, sorted_places
-from kshot.runs.sample_verdicts import metric_scales
 
 
 def figure(metric="EM", task="quiz", model="m", **more):

@@ -18,8 +18,7 @@ from kshot.report.page.unfinished_section import unfinished_section
 from kshot.runs.folder import RunFolder
 from kshot.runs.listing import details
 from kshot.runs.samples_file import read_samples
-from kshot.runs.sessions import recorded_versions
-from kshot.runs.spec_file import read_spec
+from kshot.runs.spec_file import read_spec, recorded_versions
 from kshot.runs.watchers import SilentWatcher
 from kshot.viewer.catalog import Catalog
 from tests.commands import CAPITALS

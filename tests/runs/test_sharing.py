@@ -6,7 +6,7 @@ import kshot
 from kshot.core.protocols import Abilities
 from kshot.core.records import Generate, Generated
 from kshot.core.watcher import Watcher
-from kshot.runs.sharing import note_on_sharing
+from kshot.runs.runner import note_on_sharing
 from tests.runs.test_runner import digits
 
 

@@ -1,6 +1,6 @@
 """Which points of a sweep are compared with which."""
 
-from kshot.runs.swept_pairs import _neighbours
+from kshot.runs.swept_rows import _neighbours
 
 
 def pairs(*points):

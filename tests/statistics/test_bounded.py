@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kshot.statistics.bounded import bounded_ends, bounded_interval
+from kshot.statistics.intervals import bounded_ends, bounded_interval
 
 
 @pytest.mark.parametrize("n", [3, 5, 20, 122, 1000])

@@ -14,12 +14,11 @@ from kshot.configs.evaluators.basic import SameNumber, SameText
 from kshot.configs.evaluators.repeats import repeated
 from kshot.lookup.metric import LookupAccuracy
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity
-from kshot.metrics.exact_match import ExactMatch
+from kshot.metrics.matching import ExactMatch, SquadEm, SquadF1
 from kshot.metrics.perplexity import Greedy
-from kshot.metrics.squad import SquadEm, SquadF1
 from kshot.statistics import interval, macro_interval, mean, wilson
 from kshot.statistics.intervals import within_scale
-from kshot.statistics.quantiles import student_point
+from kshot.statistics.resampling import student_point
 from tests.measures import measure
 
 PPL = measure(Perplexity()).aggregate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kshot.statistics.quantiles import Z, normal_share, student_point
+from kshot.statistics.resampling import Z, normal_share, student_point
 
 
 @pytest.mark.parametrize(("degrees", "point"), [(1, 12.7062), (2.5, 4.3027), (3, 3.1824), (10, 2.2281), (1e9, Z)])

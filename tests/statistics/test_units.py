@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kshot.statistics.units import same_units
+from kshot.statistics.figures import same_units
 
 
 @pytest.mark.parametrize("rule", ["perplexity", "bits"])

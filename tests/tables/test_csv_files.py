@@ -2,8 +2,7 @@
 
 import pytest
 
-from kshot.tables.csv_files import csv_rows
-from kshot.tables.csv_quotes import quote_fault
+from kshot.tables.csv_files import csv_rows, quote_fault
 from kshot.tables.files import read_file, read_located
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kshot.core.errors import RunError
-from kshot.runs import watched
+from kshot.runs import listing
 from kshot.viewer.catalog import Catalog, RunKeys
 from tests.run_folders import figure, make_run, session
 from tests.viewer.asking import Clock
@@ -66,8 +66,8 @@ def test_a_thousand_runs_are_read_once(tmp_path, monkeypatch):
     for number in range(1, 1000):
         shutil.copytree(first, tmp_path / str(number))
     described = []
-    plain = watched.describe
-    monkeypatch.setattr(watched, "describe", lambda folder, now: described.append(folder.name) or plain(folder, now))
+    plain = listing.describe
+    monkeypatch.setattr(listing, "describe", lambda folder, now: described.append(folder.name) or plain(folder, now))
     clock = Clock()
     catalog = Catalog([tmp_path], clock)
     lines = [run.line for run in catalog.runs()]

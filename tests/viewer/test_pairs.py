@@ -7,8 +7,8 @@ import pytest
 import kshot
 from kshot.core.errors import RunError, UsageError
 from kshot.runs.record import read_record
+from kshot.runs.sample_filters import metric_scales
 from kshot.runs.sample_flips import flipped_samples
-from kshot.runs.sample_verdicts import metric_scales
 from kshot.runs.samples_file import placed_rows
 from kshot.viewer import sample_index
 from kshot.viewer.background import Abandoned

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import RunError, UsageError
 from kshot.runs.record import read_record
-from kshot.runs.sample_filters import SampleFilter
+from kshot.runs.sample_filters import SampleFilter, metric_scales
 from kshot.runs.sample_selection import natural_key, sorted_places
-from kshot.runs.sample_verdicts import metric_scales
 from kshot.runs.samples_file import placed_rows
 from kshot.viewer import judged_tables, sample_index
 from kshot.viewer.index_file import natural_bytes

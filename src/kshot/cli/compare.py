@@ -70,7 +70,7 @@ def _of_categories(found: ComparisonResult, names: Sequence[str]) -> ComparisonR
     """Leave out the other categories; their tests were made together, and are not made again."""
     from dataclasses import replace
 
-    from kshot.runs.chosen_names import meant
+    from kshot.runs.sample_filters import meant
 
     known = list(dict.fromkeys(row["category"] for row in found.categories))
     wanted = {each for name in names for each in meant("category", name, known, nobody="no run has the")}

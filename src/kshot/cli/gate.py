@@ -135,7 +135,7 @@ def _file(text: str, option: str, suffix: str) -> Path:
     """Return the path of a file to write, if it can be one; without this suffix, it may be a file of another kind."""
     from kshot.cli.gate_files import written_to
     from kshot.core.errors import UsageError
-    from kshot.runs.own_files import spare_runs
+    from kshot.runs.run_state import spare_runs
 
     path = Path(text).expanduser()
     if text and suffix not in {"", path.suffix}:

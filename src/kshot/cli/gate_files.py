@@ -12,8 +12,8 @@ from kshot.core.text_files import regular_file
 from kshot.report.junit import junit_xml
 from kshot.report.step_summary import MAX_BYTES, step_summary
 from kshot.runs.gates import Checked
-from kshot.runs.own_files import spare_runs
 from kshot.runs.record import RunRecord
+from kshot.runs.run_state import spare_runs
 from kshot.runs.spec_file import read_spec
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kshot.cli.streams import protected, say
 from kshot.core.visible import one_line
-from kshot.runs.progress_tracker import ProgressTracker, Ticker
+from kshot.runs.progress import ProgressTracker, Ticker
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

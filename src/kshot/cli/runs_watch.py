@@ -17,9 +17,9 @@ from kshot.core.errors import RunError
 from kshot.core.visible import one_line
 from kshot.report.runs_table import Clock
 from kshot.report.watched_runs import end_line, watched_lines, watched_view
+from kshot.runs.listing import WatchedRuns
 from kshot.runs.progress import ProgressState
 from kshot.runs.run_state import RUNNING
-from kshot.runs.watched import WatchedRuns
 
 _SECONDS = 1.0
 _LINE_SECONDS = 30.0

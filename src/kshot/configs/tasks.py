@@ -38,8 +38,7 @@ from kshot.core.metric import Metric
 from kshot.core.records import Gold, Sample
 from kshot.core.task import Task
 from kshot.methods import generate, repeat
-from kshot.methods.generation import Extract
-from kshot.methods.vote import sampled_anew
+from kshot.methods.generation import Extract, sampled_anew
 from kshot.metrics import PassAtK
 from kshot.metrics.passatk import check_programs, programs_needed
 from kshot.retrievers.base import is_provisional

@@ -11,7 +11,7 @@ from kshot.core.metric import Metric
 from kshot.core.specs import split_names
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.metrics import make_metric
-from kshot.metrics.judge_options import with_judge_options
+from kshot.metrics.judge import with_judge_options
 from kshot.metrics.metric import as_metric
 from kshot.prompts.strings import names_used
 

@@ -1,17 +1,16 @@
 """Methods: how a sample is put to a model. A method is a generator that yields requests and returns the answer."""
 
-from kshot.methods.conversation import converse
-from kshot.methods.generation import generate
+from kshot.methods.generation import converse, generate, repeat
 from kshot.methods.likelihood import (
     Pair,
     highest,
+    likelihood,
     lowest_against,
     lowest_per_token,
     perplexity,
     probability,
+    rolling_likelihood,
 )
-from kshot.methods.measuring import likelihood, rolling_likelihood
-from kshot.methods.vote import repeat
 
 __all__ = [
     "Pair",

@@ -1,7 +1,8 @@
-"""Multiple choice by the probability of each option."""
+"""Multiple choice by the probability of each option; and how likely a text is, after its prompt or by itself."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -18,6 +19,7 @@ from kshot.core.records import (
     RollingStart,
     Sample,
     Target,
+    TextLikelihood,
     ask,
 )
 
@@ -219,3 +221,25 @@ def _choices(sample: Sample, prompt: Prompt | Sequence[Choice]) -> Sequence[Choi
     if isinstance(prompt, Prompt):
         return [Choice(prompt, f" {text}", option=text) for text in sample.choices]
     return prompt
+
+
+def likelihood(sample: Sample, choice: Choice) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample
+    """Measure one text after its prompt; the answer is a ``TextLikelihood``."""
+    (reply,) = yield from ask(Loglik(choice.prompt, (choice.text,), spaced=choice.spaced))
+    return _measured(choice.text.strip() if choice.option is None else choice.option, reply.likelihoods[0])
+
+
+def rolling_likelihood(start: RollingStart = "auto") -> Callable[[Sample, str], RequestGenerator]:
+    """Measure documents, which may be longer than the model's window; the answer is a ``TextLikelihood``."""
+
+    def method(sample: Sample, document: str) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample
+        (reply,) = yield from ask(Loglik(Prompt(), (document,), rolling=start))
+        return _measured(document, reply.likelihoods[0])
+
+    return method
+
+
+def _measured(text: str, found: Likelihood) -> TextLikelihood:
+    """Count the words and bytes of a text as lm-eval does: words are what stands between white space."""
+    words, size = len(re.split(r"\s+", text)), len(text.encode("utf-8", "surrogatepass"))
+    return TextLikelihood(-found.logprob, found.tokens, words, size, found.greedy)

@@ -10,8 +10,16 @@ from typing import NamedTuple, TypeAlias
 from kshot.core.corpus import Corpus, Passage, Where
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Evidence, Sample
-from kshot.metrics.evidence import ComponentMatches, ComponentQuotes, EvidenceFinder, checked_tokens, finder_for
-from kshot.metrics.measures import AC_MRR, RankingMeasure, checked_measures
+from kshot.metrics.ranking import (
+    AC_MRR,
+    ComponentMatches,
+    ComponentQuotes,
+    EvidenceFinder,
+    RankingMeasure,
+    checked_measures,
+    checked_tokens,
+    finder_for,
+)
 
 MAX_STEPS = 200_000
 """Steps of the search for one question's best order; real questions take a few dozen."""

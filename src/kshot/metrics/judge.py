@@ -1,13 +1,18 @@
-"""A language model as the judge of open answers."""
+"""A language model as the judge of open answers: its prompts, and what the user sets for it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.kill_points import reach
+from kshot.core.metric import Metric as AnyMetric
+from kshot.core.options import flag
 from kshot.core.records import (
     Answers,
     AskFailed,
@@ -21,9 +26,106 @@ from kshot.core.records import (
     Sample,
     ask,
 )
-from kshot.metrics.judge_prompts import DEFAULT_SCALE, JudgePrompt, References, pairwise_messages, rating_messages
-from kshot.metrics.judge_replies import parse_rating, parse_verdict
+from kshot.core.text_files import read_text
+from kshot.metrics.judge_replies import Scale, parse_rating, parse_verdict
 from kshot.metrics.metric import Metric
+from kshot.metrics.settings import JUDGE_OPTIONS, ScoringSettings
+from kshot.prompts.strings import compile_string, jinja_environment, names_used
+
+DEFAULT_SCALE: Scale = (1.0, 10.0)
+
+_RATE = """You grade answers that an AI assistant gave to a user. {criteria}
+First explain your view in a few sentences. Then, on a line of its own, give a whole number from {low:g} (useless) to \
+{high:g} (could hardly be better) in double square brackets, like this: Rating: [[{example}]]"""
+
+_COMPARE = """You compare the answers of two AI assistants, A and B, to the same user. Decide which one serves the \
+user better{criteria} Which one comes first, how long an answer is and how it is laid out must not sway you.
+First explain your view in a few sentences. Then, on a line of its own, give the verdict in double square brackets: \
+[[A]] if A is better, [[B]] if B is better, [[C]] if neither is."""
+
+_RATE_CRITERIA = """Look at whether the answer does what was asked, whether it is correct, complete and clear, and \
+whether anything in it misleads. Being long is no merit in itself."""
+_COMPARE_CRITERIA = ": does what was asked, is correct, complete and clear."
+
+RATING_NAMES = ("question", "answer", "reference", "references", "rubric", "scale", "lowest", "highest")
+PAIRWISE_NAMES = ("question", "answer_a", "answer_b", "rubric")
+
+
+def rating_messages(
+    rubric: str | None, scale: Scale, question: str, answer: str, references: Sequence[str]
+) -> tuple[Message, ...]:
+    """Return kshot's own prompt for a rating."""
+    low, high = scale
+    system = _RATE.format(
+        criteria=_RATE_CRITERIA if rubric is None else f"Judge by this rubric:\n{_block('Rubric', rubric)}",
+        low=low,
+        high=high,
+        example=round(low + 0.55 * (high - low)),  # a little above the middle, which suggests neither end
+    )
+    parts = [_block("Question", question)]
+    if references:
+        parts.append(_block("Reference answer, for you alone", "\n\n".join(references)))
+    parts.append(_block("The assistant's answer", answer))
+    return Message("system", system), Message("user", "\n\n".join(parts))
+
+
+def pairwise_messages(rubric: str | None, question: str, answer_a: str, answer_b: str) -> tuple[Message, ...]:
+    """Return kshot's own prompt for a comparison of two answers."""
+    criteria = _COMPARE_CRITERIA if rubric is None else f" by this rubric:\n{_block('Rubric', rubric)}\n"
+    parts = [_block("Question", question), _block("Assistant A", answer_a), _block("Assistant B", answer_b)]
+    return Message("system", _COMPARE.format(criteria=criteria)), Message("user", "\n\n".join(parts))
+
+
+class References(tuple[str, ...]):
+    """The reference answers, for a loop in a template; printed whole, a blank line stands between them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return them as one text."""
+        return "\n\n".join(self)
+
+
+class JudgePrompt:
+    """A prompt of the user, a jinja template; it becomes one user message. A faulty one is an error when it is read."""
+
+    def __init__(self, text: str, *, pairwise: bool = False, where: str = "the judge's prompt") -> None:
+        """Check the template: it must be jinja, use known names alone, and show the answer to the judge."""
+        self.text = text
+        known = PAIRWISE_NAMES if pairwise else RATING_NAMES
+        environment = jinja_environment()
+        self._render = compile_string(text, environment, where=where)
+        self.used = used = names_used(text, environment)
+        if unknown := sorted(used - set(known)):
+            raise UsageError(f"it uses {unknown[0]!r}", where=where, hint=f"Known names: {', '.join(known)}.")
+        needed = ("answer_a", "answer_b") if pairwise else ("answer",)
+        if missing := [name for name in needed if name not in used]:
+            raise UsageError(
+                f"it does not show the judge what to judge: it never uses {missing[0]!r}",
+                where=where,
+                hint=f"Write {{{{ {missing[0]} }}}} into it. Known names: {', '.join(known)}.",
+            )
+
+    def __repr__(self) -> str:
+        """Show the text."""
+        return repr(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the texts."""
+        return isinstance(other, JudgePrompt) and self.text == other.text
+
+    def __hash__(self) -> int:
+        """Hash the text."""
+        return hash(self.text)
+
+    def messages(self, fields: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Render the prompt as one user message."""
+        return (Message("user", self._render(fields)),)
+
+
+def _block(title: str, text: str) -> str:
+    return f"<{title}>\n{text}\n</{title}>"
+
 
 PLACEHOLDER = "(the model's reply)"
 """What a preview shows the judge in place of a reply."""
@@ -223,3 +325,65 @@ def _flat(source: Any) -> str:
 
 def _short(text: str, limit: int = 200) -> str:
     return repr(text if len(text) <= limit else "…" + text[-limit:])
+
+
+_SCALE = re.compile(r"\s*(-?\d{1,6})\s*(?:-|–|\.\.|to)\s*(-?\d{1,6})\s*")
+_FILE_ENDINGS = {".txt", ".md", ".jinja", ".jinja2", ".j2"}
+
+
+def check_judge_options(settings: ScoringSettings) -> None:
+    """Refuse a scale that cannot be read, and files that are not there; a dataset checks the prompt itself."""
+    judged_as_set(GPTEval(), replace(settings, judge_prompt=None))
+    if settings.judge_prompt is not None:
+        _file("judge_prompt", settings.judge_prompt)
+
+
+def with_judge_options(metrics: Sequence[AnyMetric], settings: ScoringSettings, *, where: str = "") -> list[AnyMetric]:
+    """Return the metrics, those that ask a judge with what the user set for it."""
+    named = [name for name in JUDGE_OPTIONS if getattr(settings, name) is not None]
+    if named and not any(isinstance(metric, GPTEval) for metric in metrics):
+        raise UsageError(
+            f"{flag(named[0])} needs a metric that asks a judge",
+            where=where,
+            hint="Add --metric GPTEval --judge MODEL.",
+        )
+    return [judged_as_set(metric, settings) if isinstance(metric, GPTEval) else metric for metric in metrics]
+
+
+def judged_as_set(metric: GPTEval, settings: ScoringSettings) -> GPTEval:
+    """Return the metric with the rubric, the scale and the prompt that the user set."""
+    given: dict[str, Any] = {}
+    if settings.judge_scale is not None:
+        given["scale"] = read_scale(settings.judge_scale)
+    if settings.judge_rubric is not None:
+        given["rubric"] = _text_or_file(settings.judge_rubric)
+    if settings.judge_prompt is not None:
+        given |= {"prompt": _file("judge_prompt", settings.judge_prompt), "where": settings.judge_prompt}
+    return metric.with_options(**given) if given else metric
+
+
+def read_scale(text: str) -> tuple[float, float]:
+    """Read a scale such as ``1-5``."""
+    found = _SCALE.fullmatch(text)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise UsageError(
+            f"--judge-scale is {text!r}",
+            hint="Write its lowest and its highest rating, whole numbers: --judge-scale 1-5.",
+        )
+    return float(found[1]), float(found[2])
+
+
+def _text_or_file(given: str) -> str:
+    """Return the rubric: the content of a file, or the text itself."""
+    if "\n" not in given and (Path(given).suffix.lower() in _FILE_ENDINGS or Path(given).expanduser().is_file()):
+        return _file("judge_rubric", given).strip()
+    if not given.strip():
+        raise UsageError("--judge-rubric is empty", hint="Say what the judge is to look at, or name a file.")
+    return given
+
+
+def _file(name: str, path: str) -> str:
+    try:
+        return read_text(Path(path).expanduser())
+    except (OSError, UnicodeDecodeError) as exc:
+        raise UsageError(f"{flag(name)} cannot be read: {exc}", where=path) from exc

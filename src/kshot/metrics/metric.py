@@ -1,4 +1,4 @@
-"""The base class of metrics: a subclass rates one prediction against one reference."""
+"""The base class of metrics: a subclass rates one prediction against one reference; and metrics of parts of answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.metric import MEAN, Aggregate, Measure, Observation
-from kshot.core.records import Absent, AskFailed, Failed, RequestGenerator, Sample, reference
+from kshot.core.metric import Metric as AnyMetric
+from kshot.core.records import Absent, AskFailed, Failed, Request, RequestGenerator, Sample, reference
 from kshot.core.visible import without_text
 from kshot.statistics.figures import OWN_AGGREGATE
 
@@ -166,3 +167,32 @@ def as_metric(given: Any) -> Any:
 
 Metric = RatedMetric
 """Its public name, ``kshot.Metric``."""
+
+
+def over(
+    metric: AnyMetric, part: Callable[[Any], Any], sample: Callable[[Sample], Sample] = lambda whole: whole
+) -> AnyMetric:
+    """Return a metric of a part of each answer; ``sample`` gives the sample that the part is an answer to."""
+    return _Over(metric, part, sample)
+
+
+@dataclass(frozen=True)
+class _Over:
+    metric: AnyMetric
+    part: Callable[[Any], Any]
+    sample: Callable[[Sample], Sample]
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """Those of the metric."""
+        return self.metric.measures
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any] | RequestGenerator:
+        """Score the part."""
+        return self.metric.score(self.sample(sample), self.part(answer))
+
+    @property
+    def judge_requests(self) -> Callable[[Sample], Sequence[Request]] | None:
+        """What a judge is asked about the part; None if the metric asks none."""
+        asked = getattr(self.metric, "judge_requests", None)
+        return None if asked is None else lambda sample: asked(self.sample(sample))

@@ -10,7 +10,7 @@ from kshot.core.corpus import Corpus, Where
 from kshot.core.errors import UsageError
 from kshot.core.records import Evidence, Sample
 from kshot.metrics.ceiling import PassageFilter, UnreachableEvidence, ceiling, unreachable_evidence
-from kshot.metrics.evidence import EvidenceFinder
+from kshot.metrics.ranking import EvidenceFinder
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.questions import Component, EvidenceQuestion, QuestionSet
 

@@ -12,7 +12,7 @@ from kshot.core.errors import RunError
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.core.task import Task
 from kshot.core.text_files import path_inside
-from kshot.metrics.evidence import EvidenceFinder
+from kshot.metrics.ranking import EvidenceFinder
 from kshot.passages.graded import check_qrels, write_qrels
 
 

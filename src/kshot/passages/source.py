@@ -18,16 +18,20 @@ from kshot.core.records import Answers, Evidence, RequestGenerator, Sample, Sear
 from kshot.core.settings import GenerationSettings
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TriedTasks
-from kshot.methods.rag import Grounded, rag
-from kshot.methods.search import search
-from kshot.metrics import F1, Em, GPTEval, qrels
+from kshot.methods.search import Grounded, rag, search
+from kshot.metrics import F1, Em, GPTEval
 from kshot.metrics.ceiling import unreachable_evidence
-from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
-from kshot.metrics.judge_options import judged_as_set
-from kshot.metrics.measures import RankingMeasure, parse_measure
-from kshot.metrics.qrels import Relevance
+from kshot.metrics.judge import judged_as_set
+from kshot.metrics.metric import over
+from kshot.metrics.ranking import (
+    QRELS_PACKAGES,
+    AnswerComponents,
+    EvidenceFinder,
+    RankingMeasure,
+    Relevance,
+    parse_measure,
+)
 from kshot.metrics.settings import refuse_scoring_options
-from kshot.metrics.wrapped import over
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.card import passage_filter
 from kshot.passages.chunkers import chunker_packages, make_chunker
@@ -111,7 +115,7 @@ class PassagesSource(Source[PassageSettings]):
     def packages(self, settings: PassageSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its measures, or its documents and chunkers, need."""
         if self._name not in _CHUNKERS:
-            return {self._label: qrels.PACKAGES} if scored else {}
+            return {self._label: QRELS_PACKAGES} if scored else {}
         chunkers = settings.chunker or (_CHUNKERS[self._name],)
         found = {f"the chunker {spec}": chunker_packages(spec) for spec in chunkers}
         if self._name != "handbook":

@@ -12,9 +12,9 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.comparison_words import task_of
 from kshot.report.flips import Flip
-from kshot.runs.chosen_names import meant
 from kshot.runs.headline import TaskOnModel, headlines, task_rows
 from kshot.runs.record import read_record
+from kshot.runs.sample_filters import meant
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison

@@ -11,9 +11,8 @@ from typing import Any
 from kshot.core.records import ResultRow
 from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import FoldedPrompt, TextLimit, folded_prompt, whole_prompt
-from kshot.runs.identity import without_defaults
-from kshot.runs.sample_filters import SampleFilter, name_of
-from kshot.runs.sample_verdicts import MetricScale
+from kshot.runs.folder import without_defaults
+from kshot.runs.sample_filters import MetricScale, SampleFilter, name_of
 from kshot.runs.spec_file import read_spec
 
 

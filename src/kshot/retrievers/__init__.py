@@ -11,37 +11,40 @@ from typing import TYPE_CHECKING
 from kshot.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from kshot.retrievers.balanced import BalancedRetriever
     from kshot.retrievers.base import Retriever
     from kshot.retrievers.bm25 import BM25Retriever
-    from kshot.retrievers.diverse import DPPRetriever, MMRRetriever
-    from kshot.retrievers.lm_eval import FirstNRetriever, LMEvalRetriever
+    from kshot.retrievers.embedding import DPPRetriever, MMRRetriever, TopkRetriever, VotekRetriever
     from kshot.retrievers.making import RETRIEVERS, make, select
     from kshot.retrievers.mdl import MDLRetriever
-    from kshot.retrievers.shared_labels import XiezhiRetriever
-    from kshot.retrievers.simple import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever
-    from kshot.retrievers.topk import TopkRetriever
-    from kshot.retrievers.votek import VotekRetriever
+    from kshot.retrievers.simple import (
+        BalancedRetriever,
+        FirstNRetriever,
+        FixKRetriever,
+        LMEvalRetriever,
+        RandomRetriever,
+        SlidingWindowRetriever,
+        XiezhiRetriever,
+        ZeroRetriever,
+    )
 else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "kshot.retrievers.balanced": ("BalancedRetriever",),
             "kshot.retrievers.base": ("Retriever",),
             "kshot.retrievers.bm25": ("BM25Retriever",),
-            "kshot.retrievers.diverse": ("DPPRetriever", "MMRRetriever"),
-            "kshot.retrievers.lm_eval": ("FirstNRetriever", "LMEvalRetriever"),
             "kshot.retrievers.making": ("RETRIEVERS", "make", "select"),
             "kshot.retrievers.mdl": ("MDLRetriever",),
-            "kshot.retrievers.shared_labels": ("XiezhiRetriever",),
             "kshot.retrievers.simple": (
+                "BalancedRetriever",
+                "FirstNRetriever",
                 "FixKRetriever",
+                "LMEvalRetriever",
                 "RandomRetriever",
                 "SlidingWindowRetriever",
+                "XiezhiRetriever",
                 "ZeroRetriever",
             ),
-            "kshot.retrievers.topk": ("TopkRetriever",),
-            "kshot.retrievers.votek": ("VotekRetriever",),
+            "kshot.retrievers.embedding": ("DPPRetriever", "MMRRetriever", "TopkRetriever", "VotekRetriever"),
         },
     )
 

@@ -37,21 +37,23 @@ RETRIEVERS = Registry(
             "the training rows with the highest BM25 score for the words of the row",
         ),
         Entry(
-            "topk", "kshot.retrievers.topk:TopkRetriever", "the training rows whose embeddings are nearest to the row's"
+            "topk",
+            "kshot.retrievers.embedding:TopkRetriever",
+            "the training rows whose embeddings are nearest to the row's",
         ),
         Entry(
             "mmr",
-            "kshot.retrievers.diverse:MMRRetriever",
+            "kshot.retrievers.embedding:MMRRetriever",
             "near the row and unlike each other: maximal marginal relevance",
         ),
         Entry(
             "dpp",
-            "kshot.retrievers.diverse:DPPRetriever",
+            "kshot.retrievers.embedding:DPPRetriever",
             "near the row and unlike each other: greedy determinantal point process",
         ),
         Entry(
             "votek",
-            "kshot.retrievers.votek:VotekRetriever",
+            "kshot.retrievers.embedding:VotekRetriever",
             "training rows that are near to many others, spread out; the same for every row",
         ),
         Entry(
@@ -61,17 +63,17 @@ RETRIEVERS = Registry(
         ),
         Entry(
             "balanced",
-            "kshot.retrievers.balanced:BalancedRetriever",
+            "kshot.retrievers.simple:BalancedRetriever",
             "a seeded draw with every label as often as the others",
         ),
         Entry(
             "lm_eval",
-            "kshot.retrievers.lm_eval:LMEvalRetriever",
+            "kshot.retrievers.simple:LMEvalRetriever",
             "a draw for every row from one stream, as lm-evaluation-harness draws (seed=1234)",
         ),
         Entry(
             "first_n",
-            "kshot.retrievers.lm_eval:FirstNRetriever",
+            "kshot.retrievers.simple:FirstNRetriever",
             "the first rows of the example split, as lm-evaluation-harness's first_n",
         ),
     ],

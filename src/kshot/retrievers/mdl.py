@@ -12,7 +12,7 @@ from kshot.core.errors import BadValue
 from kshot.core.extras import require
 from kshot.index.encoders import model_name
 from kshot.retrievers.base import whole_number
-from kshot.retrievers.topk import EmbeddingRetriever
+from kshot.retrievers.embedding import EmbeddingRetriever
 
 _PURPOSE = "choosing examples by description length"
 _PACKAGES = ("torch", "transformers")

@@ -1,13 +1,18 @@
-"""Retrievers that do not read the rows: no examples, named rows, a random draw, a window."""
+"""Retrievers that compare no texts: no examples, named rows, draws, a window, and rows of the same label.
+
+Two choose as lm-evaluation-harness does: drawn anew for every row by one stream, or the first of the pool.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index as as_index
 from typing import Any
 
 from kshot.core.errors import BadValue
-from kshot.retrievers.base import Retriever
+from kshot.retrievers.base import Retriever, column_name
+from kshot.retrievers.pool import equal
 
 
 class ZeroRetriever(Retriever):
@@ -130,3 +135,198 @@ class SlidingWindowRetriever(Retriever):
             yield (at - step) % size
             if self.around:
                 yield (at + step) % size
+
+
+class BalancedRetriever(Retriever):
+    """For each test row a seeded draw in which label counts differ by at most one, while rows of a label last.
+
+    ``label`` names the column (by default the output column). Labels take turns in an order drawn anew for each row, so
+    that with fewer examples than labels none is favoured. The examples are shown in random order by default;
+    ``nearest_first`` shows them in the order of turns.
+    """
+
+    default_order = ("random", "random")
+
+    def __init__(
+        self,
+        dataset: Any,
+        *positional: Any,
+        label: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Sort the training rows by label."""
+        super().__init__(dataset, *positional, **options)
+        self.label = self._label_column(label)
+        self._rows_of: dict[str, list[int]] = {}
+        for index, row in enumerate(self.train):
+            if not isinstance(row, Mapping) or self.label not in row:
+                raise BadValue(f"row {index} of the training set has no label column {self.label!r}")
+            self._rows_of.setdefault(str(row[self.label]), []).append(index)
+
+    def _label_column(self, label: str | None) -> str:
+        name = self.pool.output_column if label is None else label
+        if name is not None:
+            return name
+        first = self.train[0] if len(self.train) else {}
+        guesses = [key for key in ("label", "answer", "target") if isinstance(first, Mapping) and key in first]
+        if not guesses:
+            raise BadValue("the column that holds the label is not known", hint="Name it: label='…'.")
+        return guesses[0]
+
+    def ranked(self) -> Iterator[Sequence[int]]:
+        """Draw rows of each label, by turns."""
+        self.check_pool()
+        for row in range(len(self.test)):
+            hidden = set(self.excluded(row))
+            draw = self.generator(row, "labels")
+            labels = sorted(self._rows_of)
+            draw.shuffle(labels)
+            quotas = self._quotas(labels, hidden)
+            drawn = {}
+            for label in labels:  # one more than the quota, in case the row itself is among them
+                rows = self._rows_of[label]
+                places = draw.sample(range(len(rows)), min(len(rows), quotas[label] + len(hidden)))
+                drawn[label] = [rows[at] for at in places if rows[at] not in hidden][: quotas[label]]
+            rounds = max(quotas.values(), default=0)
+            yield [drawn[label][turn] for turn in range(rounds) for label in labels if turn < quotas[label]]
+
+    def _quotas(self, labels: Sequence[str], hidden: set[int]) -> dict[str, int]:
+        """Return how many rows of each label to draw: one each by turns, while a label has any, until enough."""
+        left = {label: len(self._rows_of[label]) for label in labels}
+        for index in hidden:
+            left[str(self.train[index][self.label])] -= 1
+        quotas = dict.fromkeys(labels, 0)
+        wanted = self.ice_num
+        while wanted:
+            open_labels = [label for label in labels if quotas[label] < left[label]]
+            for label in open_labels[:wanted]:
+                quotas[label] += 1
+            wanted -= len(open_labels[:wanted])
+        return quotas
+
+
+_LABELS = "labels"
+
+
+class XiezhiRetriever(Retriever):
+    """The training rows that have a label of the test row, in the order of its labels, then in their own.
+
+    Each row has a list of labels in the column ``labels_column``; Xiezhi's go from fine to coarse. As in OpenCompass, a
+    row that shares two labels is there twice, and a label that no training row has is an error; strict leaves out both.
+    """
+
+    def __init__(self, dataset: Any, *positional: Any, labels_column: str = _LABELS, **options: Any) -> None:
+        """Take the options of every retriever, and the column of the labels."""
+        super().__init__(dataset, *positional, **options)
+        self.labels_column = column_name("labels_column", labels_column)
+
+    @classmethod
+    def list_columns(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the column of the labels."""
+        return (str(options.get("labels_column", _LABELS)),)
+
+    def ranked(self) -> Iterator[Sequence[int]]:
+        """Take rows label by label."""
+        holding: dict[Any, list[int]] = {}
+        for index, row in enumerate(self.train):
+            for label in self._labels(row, "training", index):
+                holding.setdefault(label, []).append(index)
+        for index, row in enumerate(self.test):
+            yield self._sharing(self._labels(row, "test", index), holding, index)
+
+    def _sharing(self, labels: Sequence[Any], holding: Mapping[Any, list[int]], row: int) -> list[int]:
+        hidden = set(self.excluded(row))
+        found: list[int] = []
+        for label in labels:
+            if len(found) >= self.ice_num:
+                break
+            if label not in holding and not self.strict:
+                raise BadValue(
+                    f"no training row has the label {label!r} of test row {row}",
+                    where=type(self).__name__,
+                    hint="Give training rows with all labels of the test rows.",
+                )
+            found += [index for index in holding.get(label, ()) if index not in hidden]
+            if self.strict:
+                found = list(dict.fromkeys(found))
+        return found[: self.ice_num]
+
+    def _labels(self, row: Any, split: str, index: int) -> Sequence[Any]:
+        labels = row.get(self.labels_column) if isinstance(row, Mapping) else None
+        if not isinstance(labels, (list, tuple)) or any(isinstance(label, (list, dict)) for label in labels):
+            raise BadValue(
+                f"{split} row {index} has no list of labels in the column {self.labels_column!r}",
+                where=type(self).__name__,
+            )
+        return labels
+
+
+LM_EVAL_SEED = 1234
+"""The seed of lm-eval's own draws."""
+
+
+class LMEvalRetriever(Retriever):
+    """For each test row a new draw from one ``random.Random(seed)``, in the order of the rows: lm-eval's ``default``.
+
+    A row takes ``sample(pool, k)``. Where examples and test rows are of the same split, it takes ``sample(pool, k +
+    1)`` and shows the first ``k`` that differ from it; if copies of it leave fewer, it draws ``k`` again among the rows
+    that differ from it. The seed is an option of this retriever alone (1234, as in lm-eval): ``--seed`` does not change
+    it.
+    """
+
+    takes_run_seed = False
+
+    def __init__(self, dataset: Any, *positional: Any, seed: int | None = LM_EVAL_SEED, **options: Any) -> None:
+        """Take the seed. Which rows are hidden is lm-eval's own rule: ``exclude_self`` is refused."""
+        if options.get("exclude_self") is not None:
+            raise BadValue(
+                "exclude_self has no effect: rows are hidden from themselves by lm-eval's own rule",
+                where=type(self).__name__,
+                hint="Leave it out.",
+            )
+        super().__init__(dataset, *positional, seed=seed, **options)
+
+    def ranked(self) -> Iterator[Sequence[int]]:
+        """Draw for each row, in order."""
+        stream, pool = random.Random(self.seed), range(len(self.train))  # noqa: S311 - a reproducible draw, no secret
+        same = self.pool.same_split
+        wanted = self.ice_num + same if self.ice_num else 0
+        self._check_size(
+            wanted, len(pool), "drawn (one more than shown, in case the row itself is among them)" if same else "drawn"
+        )
+        for row in self.test:
+            drawn: Sequence[int] = stream.sample(pool, wanted)
+            if same:
+                drawn = self._others(drawn, row)[: self.ice_num]
+                if len(drawn) < self.ice_num:
+                    others = self._others(pool, row)
+                    self._check_size(self.ice_num, len(others), "drawn among those that differ from it")
+                    drawn = stream.sample(others, self.ice_num)
+            yield drawn
+
+    def _others(self, candidates: Sequence[int], row: Any) -> list[int]:
+        """Return the candidates that are not equal to the row."""
+        return [index for index in candidates if not equal(self.train[index], row)]
+
+    def _check_size(self, wanted: int, size: int, how: str) -> None:
+        if wanted > size:
+            raise BadValue(
+                f"{wanted} examples for each row are {how}; there are {size} rows",
+                where=type(self).__name__,
+                hint="Ask for fewer examples.",
+            )
+
+
+class FirstNRetriever(LMEvalRetriever):
+    """The first ``ice_num`` rows of the pool, the same for every row: lm-eval's ``first_n``.
+
+    Where examples and test rows are of the same split, a row is shown the first ones that differ from it.
+    """
+
+    def ranked(self) -> Iterator[Sequence[int]]:
+        """Give the first rows."""
+        same = self.pool.same_split
+        for row in self.test:
+            pool = self._others(range(len(self.train)), row) if same else range(len(self.train))
+            self._check_size(self.ice_num, len(pool), "shown")
+            yield pool[: self.ice_num]

@@ -1,23 +1,271 @@
-"""Reading a run file: what it asks for by the names of the command line, and where each thing stands in it."""
+"""Reading a run file: what it asks for by the names of the command line, and where each thing stands in it.
+
+``tomllib`` reads the values and says nothing of their places, so the keys are looked for in the text once more.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from kshot.core.errors import DataError, KshotError, OriginKind, UsageError
 from kshot.core.options import OptionField
-from kshot.core.specs import split_options
+from kshot.core.specs import finite_number, join_values, option_text, split_options, split_values
 from kshot.core.text_files import read_at_most
-from kshot.run_files.named import NAME, spec_text, value_text
-from kshot.run_files.positions import KeyPath, Position, loads, nearest, positions
 from kshot.runs.gates import Gates
 from kshot.settings import Settings, settings_from
+
+NAME = "name"
+_WHOLE_TEXTS = ("instruction",)
+"""Options that may have several values, but not after the name of a dataset: a template may contain a plus."""
+_WORDS = {True: "yes", False: "no"}
+
+
+def spec_text(name: str, options: Mapping[str, str]) -> str:
+    """Return the text of a name and its options, whose values are texts already."""
+    return name + option_text(options)
+
+
+def value_text(name: str, value: Any, declared: OptionField | None = None) -> str:
+    """Return the value of an option as it is written after a name; ``declared``: what is known of the option."""
+    values = value if isinstance(value, list) else [value]
+    texts = [_plain_text(each) for each in values]
+    if not values or None in texts:
+        shown = "an empty list" if value == [] else f"{value!r:.60}"
+        raise UsageError(f"{name} is {shown}; it must be a text, a number, true, false or a list of them")
+    found = [text for text in texts if text is not None]
+    if any(text.endswith("\\") for text in found):
+        raise UsageError(f"{name} ends in a backslash, and such a value cannot follow a name")
+    if name in _WHOLE_TEXTS and isinstance(value, list) and declared is not None:
+        raise UsageError(f"{name} has one value for one dataset", hint="Several are for all: below [settings].")
+    if declared is not None and declared.several:
+        return join_values(found)
+    if _sweeps(name, declared) and any("+" in text for text in found):
+        raise UsageError(f"{name} has a plus, which separates values there", hint="Set it for all: below [settings].")
+    return join_values(found) if isinstance(value, list) else found[0]
+
+
+def _sweeps(name: str, declared: OptionField | None) -> bool:
+    """Whether several values of an option after the name of a dataset are a sweep."""
+    return declared is not None and declared.sweeps and name not in _WHOLE_TEXTS
+
+
+def _plain_text(value: Any) -> str | None:
+    """Return one value as a text; None if it cannot be one."""
+    if isinstance(value, bool):
+        return _WORDS[value]
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return value if isinstance(value, str) else None
+
+
+# ---- from a text to a table ----
+
+
+def entry_of(text: str, declared: Mapping[str, OptionField] | None = None) -> dict[str, Any]:
+    """Return the table that stands for a text; options that no value gives back exactly stay in the name.
+
+    ``declared``: the options that may follow the name, if they are known.
+    """
+    name, given = split_options(text)
+    try:
+        known = {key: None if declared is None else declared[key] for key in given}
+        options = {key: _value(key, value, known[key]) for key, value in given.items()}
+        texts = {key: value_text(key, value, known[key]) for key, value in options.items()}
+    except (KshotError, KeyError, ValueError):
+        return {NAME: text}
+    same = NAME not in options and spec_text(name, texts) == text
+    return {NAME: name, **options} if same else {NAME: text}
+
+
+def _value(name: str, text: str, declared: OptionField | None) -> Any:
+    """Return the value that an option of a name has; ``ValueError`` or ``KeyError`` if it cannot be read."""
+    if declared is None:
+        return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text
+    if not declared.several and not _sweeps(name, declared):
+        return _READERS[declared.kind](text)
+    values: Sequence[Any] = [_READERS[declared.kind](part) for part in split_values(text)]
+    return values[0] if len(values) == 1 else list(values)
+
+
+_READERS: Mapping[type, Any] = {
+    str: str,
+    int: int,
+    float: lambda text: int(text) if text.isdigit() else finite_number(text),
+    bool: {word: truth for truth, word in _WORDS.items()}.__getitem__,
+}
+
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""The keys that lead to a value, from the outermost; a number is the position in an array."""
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"[ \t]*")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BASIC = re.compile(r'"(?:[^"\\]|\\.)*"')
+_LITERAL = re.compile(r"'[^']*'")
+_LONG_BASIC = re.compile(r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}', re.DOTALL)
+_LONG_LITERAL = re.compile(r"'''(?:[^']|'{1,2}(?!'))*'{3,5}", re.DOTALL)
+_PLAIN = re.compile(r"[^,\]}#\n]*")
+_MAX_PARTS = 100
+"""The parts of a dotted key whose places are kept: no run file needs as many."""
+_STRINGS = (_LONG_BASIC, _LONG_LITERAL, _BASIC, _LITERAL)
+
+
+class Position(NamedTuple):
+    """A place in a text; both numbers count from 1."""
+
+    line: int
+    column: int
+
+
+def positions(text: str) -> dict[KeyPath, Position]:
+    """Return where each key stands, and each item of an array; of a table that is opened twice, the first place."""
+    return _PositionReader(text.replace("\r\n", "\n")).found
+
+
+class _PositionReader:
+    """Walks over a text once."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+        self._line, self._line_start = 1, 0
+        self._counted = 0
+        self.found: dict[KeyPath, Position] = {}
+        self._sizes: dict[KeyPath, int] = {}
+        """The number of tables so far in each array that ``[[…]]`` lines make."""
+        table: KeyPath = ()
+        while self._skip(_BLANK) < len(text):
+            if text[self._at] == "[":
+                table = self._header()
+            else:
+                self._pair(table)
+
+    def _skip(self, pattern: re.Pattern[str]) -> int:
+        found = pattern.match(self._text, self._at)
+        if found is not None:
+            self._at = found.end()
+        return self._at
+
+    def _here(self) -> Position:
+        """Return the place; lines are counted from the last place on."""
+        self._line += self._text.count("\n", self._counted, self._at)
+        self._line_start = max(self._line_start, self._text.rfind("\n", self._counted, self._at) + 1)
+        self._counted = self._at
+        return Position(self._line, self._at - self._line_start + 1)
+
+    def _header(self) -> KeyPath:
+        """Read ``[table]`` or ``[[array]]``; return the path of the table that follows."""
+        double = self._text.startswith("[[", self._at)
+        place = self._here()
+        self._at += 2 if double else 1
+        path: KeyPath = ()
+        keys = self._keys()
+        for number, key in enumerate(keys, start=1):
+            path = (*path, key)
+            self.found.setdefault(path, place)
+            if path in self._sizes and (number < len(keys) or not double):
+                path = (*path, self._sizes[path] - 1)  # the table that was opened last
+        if double:
+            self._sizes[path] = self._sizes.get(path, 0) + 1
+            path = (*path, self._sizes[path] - 1)
+            self.found[path] = place
+        self._skip(_SPACE)
+        self._at += 2 if double else 1
+        return path
+
+    def _pair(self, table: KeyPath) -> None:
+        """Read ``key = value``."""
+        place = self._here()
+        path = table
+        for key in self._keys():
+            path = (*path, key)
+            self.found.setdefault(path, place)
+        self._skip(_SPACE)
+        self._at += 1  # the equals sign
+        self._skip(_SPACE)
+        self._value(path)
+
+    def _keys(self) -> list[str]:
+        """Read a key, which may have several parts with dots between them."""
+        keys: list[str] = []
+        while True:
+            self._skip(_SPACE)
+            start = self._at
+            for pattern in (_BASIC, _LITERAL, _BARE):
+                if self._skip(pattern) > start:
+                    break
+            else:
+                raise AssertionError(f"no key at character {start}")
+            if len(keys) < _MAX_PARTS:
+                keys.append(_read_key(self._text[start : self._at]))
+            self._skip(_SPACE)
+            if not self._text.startswith(".", self._at):
+                return keys
+            self._at += 1
+
+    def _value(self, path: KeyPath) -> None:
+        start = self._at
+        if self._text.startswith("[", start):
+            self._array(path)
+        elif self._text.startswith("{", start):
+            self._inline_table(path)
+        elif not any(self._skip(pattern) > start for pattern in _STRINGS):
+            self._skip(_PLAIN)
+
+    def _array(self, path: KeyPath) -> None:
+        self._at += 1
+        number = 0
+        while self._text[self._skip(_BLANK)] != "]":
+            if self._text[self._at] == ",":
+                self._at += 1
+                continue
+            item = (*path, number)
+            self.found[item] = self._here()
+            self._value(item)
+            number += 1
+        self._at += 1
+
+    def _inline_table(self, path: KeyPath) -> None:
+        self._at += 1
+        while self._text[self._skip(_BLANK)] != "}":
+            if self._text[self._at] == ",":
+                self._at += 1
+                continue
+            self._pair(path)
+        self._at += 1
+
+
+def _read_key(text: str) -> str:
+    """Return the key that a part of a dotted key stands for."""
+    if text[0] not in "\"'":
+        return text
+    (key,) = loads(f"{text} = 0")
+    return key
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Read a TOML text; ``ValueError`` says what is wrong with it, and where."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    body: dict[str, Any] = tomllib.loads(text)
+    return body
+
+
+def nearest(places: Mapping[KeyPath, Position], path: KeyPath) -> Position:
+    """Return the place of a value, or of the innermost thing around it that has one."""
+    while path not in places and path:
+        path = path[:-1]
+    return places.get(path, Position(1, 1))
+
 
 SUFFIX = ".toml"
 MAX_BYTES = 4 << 20

@@ -10,8 +10,7 @@ from typing import Any
 from kshot.core.command_line import HIDDEN, without_secrets
 from kshot.core.errors import UsageError
 from kshot.core.options import flag
-from kshot.run_files.named import NAME, entry_of
-from kshot.run_files.reading import FLAGS, FOLDER, GATES, LISTS, TEXTS
+from kshot.run_files.reading import FLAGS, FOLDER, GATES, LISTS, NAME, TEXTS, entry_of
 from kshot.settings import Settings, settings_from
 
 _VARIABLE = re.compile(r"[^=]*=env:\w+")

@@ -1,27 +1,269 @@
-"""A finished run as comparisons use it: its models, the figures that can be compared, and its compact scores."""
+"""A finished run as comparisons use it: its models, the figures that can be compared, and its compact scores.
+
+The samples must be those of the figures: what ``samples.jsonl`` has is what ``summary.json`` says.
+"""
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.failed_parts import all_parts
 from kshot.core.records import ResultRow
-from kshot.runs.checked_samples import WRITES_BOTH, check_figure
-from kshot.runs.headline import TaskOnModel, task_rows
+from kshot.runs.headline import TaskOnModel, finite, task_rows
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.run_state import older_figures
-from kshot.runs.sample_scores import TaskScores, digest_of, read_scores
-from kshot.runs.samples_file import PlacedRow, placed_rows, rows_at
+from kshot.runs.samples_file import PlacedRow, damaged_line, made_earlier, placed_rows, rows_at
 from kshot.runs.spec_file import read_spec
+from kshot.statistics.figures import ROUNDING
 from kshot.statistics.resampling import Reduce, mean, sequence_of
+
+WRITES_BOTH = "kshot score writes both files again from the journal."
+
+
+def checked_samples(record: RunRecord) -> Iterator[ResultRow]:
+    """Yield the samples, as they are read. After the last one it is an error if they are not those of the figures.
+
+    Every task of every model must have as many samples, answered and failed, as its figures say, and a figure that is
+    the mean of its scores must be their mean.
+    """
+    where = "" if record.path is None else str(record.path)
+    figures: dict[TaskOnModel, list[ResultRow]] = {}
+    for row in task_rows(record.results):
+        figures.setdefault((row["task"], row["model"]), []).append(row)
+    totals = {key: _Totals(rows) for key, rows in figures.items()}
+    for row in record.iter_samples():
+        key = row.get("task"), row.get("model")
+        own = totals.get(key) if isinstance(key[0], str) and isinstance(key[1], str) else None  # type: ignore[arg-type]  # both are texts
+        if own is None:
+            what = f"summary.json has no figure of {key[0]!r:.80} on {key[1]!r:.80}, of which samples.jsonl has samples"
+            raise RunError(what, where=where, hint=WRITES_BOTH)
+        own.add(row)
+        yield row
+    for own in totals.values():
+        own.check(where)
+
+
+def by_task(rows: Iterable[ResultRow]) -> Iterator[tuple[TaskOnModel, Iterator[ResultRow]]]:
+    """Yield the samples of each task on each model, as they follow one another."""
+    return groupby(rows, key=lambda row: (row["task"], row["model"]))
+
+
+def checked_by_task(record: RunRecord) -> Iterator[tuple[TaskOnModel, Iterator[ResultRow]]]:
+    """Yield checked samples by task. There must be some, and those of a task must follow one another."""
+    where = "" if record.path is None else str(record.path)
+    done = set()
+    for key, rows in by_task(checked_samples(record)):
+        if key in done:
+            hint = "kshot score writes the file again from the journal."
+            raise RunError("samples.jsonl is not in the order of tasks", where=where, hint=hint)
+        done.add(key)
+        yield key, rows
+    if not done:
+        raise RunError("the run has no samples", where=where)
+
+
+def check_figure(row: ResultRow, n: int, failed: int, value: float | None, where: str) -> None:
+    """Refuse a row of ``summary.json`` whose counts or value are not these, which samples have."""
+    told = row.get("value")
+    same = value is None if told is None else value is not None and _is_same(told, value)
+    if not same or (n, failed) != (row.get("n"), row.get("failed")):
+        what = f"samples.jsonl and summary.json disagree about {row['metric']} of {row['task']} on {row['model']}"
+        raise RunError(what, where=where, hint=WRITES_BOTH)
+
+
+def _is_same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=ROUNDING, abs_tol=ROUNDING)
+
+
+class _Totals:
+    """What the samples of one task on one model amount to."""
+
+    def __init__(self, figures: list[ResultRow]) -> None:
+        self._figures = figures
+        means = [row for row in figures if row.get("aggregate") is None and not row.get("detail")]
+        self._means = {row["metric"]: 0.0 for row in means if finite(row["value"]) is not None}
+        self._answered = self._failed = 0
+
+    def add(self, row: ResultRow) -> None:
+        """Add a sample."""
+        if "question" not in row:
+            self._means = {}  # an earlier version, which did not record which figures are means
+        if "failed" in row:
+            self._failed += 1
+            return
+        self._answered += 1
+        scores: Any = row.get("scores")
+        known: Mapping[str, Any] = scores if isinstance(scores, dict) else {}
+        for metric, before in self._means.items():
+            score = finite(known.get(metric))
+            self._means[metric] = math.nan if score is None else before + (score - before) / self._answered
+
+    def check(self, where: str) -> None:
+        """Compare the totals with the figures."""
+        for row in self._figures:
+            mean = self._means.get(row["metric"]) if self._answered else None
+            value = row.get("value") if mean is None else mean
+            check_figure(row, self._answered, self._failed, value, where)
+
+
+Figures: TypeAlias = Mapping[TaskOnModel, Mapping[str, ResultRow]]
+"""The figures whose scores are read, by task and model, then by name."""
+
+_FAILED = math.nan
+"""The score of a sample that failed, or that has none of its own; every other one is finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScores:
+    """The samples of one task on one model, in the order of their ids' digests.
+
+    ``ids`` and ``questions`` are digests of 64 bits, ``places`` say where the rows stand, and ``categories`` are
+    numbers in ``category_names`` (-1: none). ``parts`` are the tuples of figures that are not means, a row for each
+    sample.
+    """
+
+    ids: NDArray[np.uint64]
+    questions: NDArray[np.uint64]
+    places: NDArray[np.uint64]
+    categories: NDArray[np.int32]
+    failed: NDArray[np.bool_]
+    scores: Mapping[str, NDArray[np.float64]]
+    parts: Mapping[str, NDArray[np.float64]]
+    category_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def values(self, metric: str) -> NDArray[np.float64]:
+        """Return what the figure of a metric is computed from."""
+        return self.parts[metric] if metric in self.parts else self.scores[metric]
+
+
+def digest_of(text: str) -> int:
+    """Return 64 bits that stand for a text."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def read_scores(rows: Iterable[PlacedRow], wanted: Figures, run: str) -> dict[TaskOnModel, TaskScores]:
+    """Read the scores of the tasks that are wanted; ``run`` is named where the rows are of an earlier version."""
+    columns = {key: _Columns(names) for key, names in wanted.items()}
+    for placed in rows:
+        row, where = placed.row, placed.where
+        task, model = _text(row, "task", where), _text(row, "model", where)
+        found = columns.get((task, model))
+        if found is not None:
+            if "question" not in row:
+                raise made_earlier(run)
+            found.add(placed)
+    return {key: each.sorted() for key, each in columns.items() if len(each.ids)}
+
+
+class _Columns:
+    """The growing columns of one task on one model."""
+
+    def __init__(self, figures: Mapping[str, ResultRow]) -> None:
+        self._figures = dict(figures)
+        self.ids, self.questions, self.places = array("Q"), array("Q"), array("Q")
+        self._categories, self._failed = array("i"), array("b")
+        self._scores = {name: array("d") for name in figures}
+        self._parts: dict[str, tuple[int, array[float]]] = {}
+        self._names: dict[str, int] = {}
+
+    def add(self, placed: PlacedRow) -> None:
+        row, where = placed.row, placed.where
+        self.ids.append(digest_of(_text(row, "id", where)))
+        self.questions.append(digest_of(_text(row, "question", where)))
+        self.places.append(placed.place)
+        category = _text(row, "category", where) if row.get("category") is not None else None
+        self._categories.append(-1 if category is None else self._names.setdefault(category, len(self._names)))
+        failed = "failed" in row
+        self._failed.append(failed)
+        scores, parts = _mapping(row, "scores", where), _mapping(row, "parts", where)
+        for name, column in self._scores.items():
+            column.append(_FAILED if failed or self._lacks(name, scores) else _number(scores.get(name), name, where))
+        for name in self._scores:
+            if name in parts or name in self._parts:
+                self._add_parts(name, parts.get(name), where, failed=failed)
+
+    def _lacks(self, name: str, scores: Mapping[str, Any]) -> bool:
+        """Whether a sample has no score of its own: a figure that is no mean may need more than one sample."""
+        return name not in scores and self._figures[name].get("aggregate") is not None
+
+    def _add_parts(self, name: str, found: Any, where: str, *, failed: bool) -> None:
+        numbers = [] if failed else [_number(each, name, where) for each in _list(found, name, where)]
+        before = len(self.ids) - 1
+        if name not in self._parts:
+            self._parts[name] = (len(numbers), array("d", [_FAILED] * (before * len(numbers))))
+        width, column = self._parts[name]
+        if not failed and len(numbers) != width:
+            raise damaged_line(f"the parts of {name!r} are not as many as in the rows before", where)
+        column.extend([_FAILED] * width if failed else numbers)
+
+    def sorted(self) -> TaskScores:
+        ids = np.frombuffer(self.ids, dtype=np.uint64)
+        order = np.argsort(ids, kind="stable")
+        parts = {
+            name: np.frombuffer(column, dtype=np.float64).reshape(-1, width)[order]
+            for name, (width, column) in self._parts.items()
+            if width
+        }
+        return TaskScores(
+            ids[order],
+            np.frombuffer(self.questions, dtype=np.uint64)[order],
+            np.frombuffer(self.places, dtype=np.uint64)[order],
+            np.frombuffer(self._categories, dtype=np.int32)[order],
+            np.frombuffer(self._failed, dtype=np.int8)[order] != 0,
+            {name: np.frombuffer(column, dtype=np.float64)[order] for name, column in self._scores.items()},
+            parts,
+            tuple(self._names),
+        )
+
+
+# ---- rows of strangers ----
+
+
+def _text(row: ResultRow, name: str, where: str) -> str:
+    found = row.get(name)
+    if not isinstance(found, str):
+        raise damaged_line(f"this row has no text as its {name!r}", where)
+    return found
+
+
+def _mapping(row: ResultRow, name: str, where: str) -> Mapping[str, Any]:
+    found = row.get(name, {})
+    if not isinstance(found, Mapping):
+        raise damaged_line(f"the {name!r} of this row are not named values", where)
+    return found
+
+
+def _list(found: Any, name: str, where: str) -> Iterable[Any]:
+    if not isinstance(found, (list, tuple)) or not found:
+        raise damaged_line(f"the parts of {name!r} are not numbers", where)
+    return found
+
+
+def _number(found: Any, name: str, where: str) -> float:
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        try:
+            number = float(found)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise damaged_line(f"{name!r} of this row is not a finite number", where)
+
 
 Aggregates: TypeAlias = Callable[[str, int], Reduce | None]
 """From the name of a rule and the size of its tuples to the rule by which they become a figure; None: unknown."""
@@ -196,3 +438,44 @@ def check_ids(run: ComparedRun) -> None:
         if len(twice):
             (found,) = run.ids(scores, [int(twice[0])])
             raise RunError(f"two samples of {task} have the id {found!r}", where=run.name, hint=WRITES_BOTH)
+
+
+_UNKNOWN = (None, (-math.inf, math.inf))
+
+
+def measure_conflict(one: ResultRow, other: ResultRow, labels: tuple[str, str]) -> str | None:
+    """Return why figures of two runs, with these labels, are not the same measure though its name is; None: they are.
+
+    Passages of different sizes are compared only by measures with a token budget: at equal k, larger ones win.
+    """
+    metric = one["metric"]
+    if (one.get("higher_is_better") is False) != (other.get("higher_is_better") is False):
+        return f"the runs disagree whether a higher {metric} is better"
+    if conflict := scale_conflict(one, other, labels):
+        return conflict
+    if one.get("aggregate") != other.get("aggregate"):
+        return f"the runs compute {metric} by different rules"
+    if one.get("chunks") != other.get("chunks") and not one.get("token_budget"):
+        return (
+            f"the passages of {labels[0]} and {labels[1]} differ in size, so they are compared only by measures with a "
+            "token budget"
+        )
+    return None
+
+
+def scale_conflict(one: ResultRow, other: ResultRow, labels: tuple[str, str]) -> str | None:
+    """Return why rows of ``summary.json`` of two runs, with these labels, are not on one scale.
+
+    None: they are, or one of them does not say its scale.
+    """
+    mine, yours = bounds_of(one), bounds_of(other)
+    if mine in _UNKNOWN or yours in _UNKNOWN or mine == yours:
+        return None
+    scales = " and ".join(f"{_told(*each)} in {label}" for each, label in zip((mine, yours), labels, strict=True))
+    return f"the scales of {one['metric']} differ: {scales}"
+
+
+def _told(low: float, high: float) -> str:
+    if math.isinf(low):
+        return f"up to {high:g}"
+    return f"{low:g} or more" if math.isinf(high) else f"{low:g} to {high:g}"

@@ -1,7 +1,12 @@
-"""The journal: every response of a run as one line, written before it is used. A resumed run reads it again."""
+"""The journal: every response of a run as one line, written before it is used. A resumed run reads it again.
+
+One process at a time works in a run folder: it holds the lock of the journal. Where somebody replaces, removes or cuts
+a journal while a run writes it, the run stops, and its answers are kept.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -24,8 +29,119 @@ from kshot.core.serialization import (
 )
 from kshot.core.settings import FsyncMode
 from kshot.core.text_files import MAX_LINE_CHARACTERS, lines_of, regular_file
-from kshot.runs.lock import lock
-from kshot.runs.rescue import lost
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - no advisory locks on this platform
+    fcntl = None  # type: ignore[assignment]  # a module's name cannot be declared optional
+
+_LOCKED = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
+_TRIES = 5
+_RETRY_SECONDS = 0.02
+"""``is_locked`` of another process has the lock for an instant."""
+
+
+def lock(descriptor: int, path: Path) -> None:
+    """Lock an open file until it is closed; refuse if another process has the lock."""
+    for left in reversed(range(_TRIES)):
+        if _took(descriptor, exclusive=True) is not False:
+            return
+        if left:
+            time.sleep(_RETRY_SECONDS)
+    raise RunError(
+        "another process is working in this run folder",
+        where=str(path.parent),
+        hint="Wait for it, or choose another folder with --out.",
+    )
+
+
+def is_locked(path: Path) -> bool | None:
+    """Whether a process has locked the file; None where that cannot be found out. Nothing in the file changes."""
+    try:
+        descriptor = regular_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        took = _took(descriptor, exclusive=False)
+        return None if took is None else not took
+    finally:
+        os.close(descriptor)  # which releases the lock
+
+
+def _took(descriptor: int, *, exclusive: bool) -> bool | None:
+    """Lock a file, unless another process has done so; None where there are no locks."""
+    if fcntl is None:  # pragma: no cover - no advisory locks on this platform
+        return None  # type: ignore[unreachable]  # not for the platform that mypy runs on
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError as exc:
+        return False if exc.errno in _LOCKED else None
+    return True
+
+
+_BLOCK = 1 << 20
+_MAX_NAMES = 1000
+
+
+def lost(descriptor: int, path: Path, end: int) -> RunError | None:
+    """Return the error if the open file no longer has this name, or is shorter than what was written to it.
+
+    The descriptor of a file that lost its name still has every line: they are copied to the name if it is free, and
+    otherwise to a file beside it.
+    """
+    size = os.fstat(descriptor).st_size
+    try:
+        is_ours = os.path.samestat(os.fstat(descriptor), path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        is_ours = False
+    if is_ours and size >= end:
+        return None
+    cut = "" if size >= end else f" {end - size:,} of its {end:,} bytes are gone: what they answered is asked again."
+    again = "Run the same command again"
+    if not is_ours:
+        try:
+            kept = _copied(descriptor, path)
+        except OSError as exc:
+            cut, again = f" Its answers could not be saved ({exc.strerror or exc}).{cut}", disk_hint(exc)[:-1]
+        else:
+            if kept == path:
+                cut = f" Its answers are in that place again.{cut}"
+            else:
+                cut, again = f" Its answers are in {kept}.{cut}", f"{again}, with --reuse {kept}"
+    return RunError(
+        f"the journal was replaced, removed or cut while the run used it.{cut}", where=str(path), hint=f"{again}."
+    )
+
+
+def _copied(descriptor: int, path: Path) -> Path:
+    """Copy an open file to this path, or to the first free name beside it; return where it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = (path.with_name(f"{path.stem}.rescued-{number}{path.suffix}") for number in range(1, _MAX_NAMES))
+    for place in (path, *beside):
+        try:
+            copy = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            continue
+        try:
+            lock(copy, place)  # no other run begins in an unfinished copy
+            _copy(descriptor, copy)
+        except BaseException:
+            place.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(copy)
+        return place
+    raise FileExistsError(None, "too many files of this kind are there", str(path))
+
+
+def _copy(descriptor: int, copy: int) -> None:
+    offset = 0
+    while block := os.pread(descriptor, _BLOCK, offset):
+        offset += os.write(copy, block)
+    sync(copy)
+
 
 _NO_CHECKSUM = 1 << 62
 """Beyond every offset. Lines before the first one that has a checksum are those of earlier versions."""

@@ -11,23 +11,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshot.core.arguments import checked_folder
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.shareable import shareable
 from kshot.core.text_files import path_inside
-from kshot.runs.folder import JOURNAL, SUMMARY
+from kshot.runs.folder import JOURNAL, SUMMARY, without_defaults
 from kshot.runs.headline import failed_samples, finite, first_figure, headline_figures
-from kshot.runs.identity import without_defaults
 from kshot.runs.limits import recorded_cost
-from kshot.runs.own_files import REPORT
-from kshot.runs.progress import read_progress
+from kshot.runs.progress import ProgressState, read_progress
 from kshot.runs.record import read_summary
-from kshot.runs.run_state import FILES, RUNNING, first_change, is_working, last_change, moment, seconds_of, state_of
+from kshot.runs.run_state import (
+    FILES,
+    REPORT,
+    RUNNING,
+    first_change,
+    is_working,
+    last_change,
+    moment,
+    seconds_of,
+    state_of,
+)
 from kshot.runs.samples_file import SAMPLES
-from kshot.runs.sessions import reason_of, recorded_versions
-from kshot.runs.spec_file import SPEC, read_spec
+from kshot.runs.spec_file import SPEC, read_spec, reason_of, recorded_versions
 
 USUAL_FOLDER = "runs"
 """Where ``kshot run`` makes its folders."""
@@ -271,3 +278,49 @@ def _files(folder: Path) -> list[dict[str, Any]]:
 
 def _written(when: datetime) -> str:
     return when.isoformat(timespec="seconds")
+
+
+_Version: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+
+
+class WatchedRuns:
+    """The runs below a folder, or one run, as they are now; a folder that vanishes is left out."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder."""
+        self._folder = folder
+        self._known: dict[Path, tuple[_Version, dict[str, Any]]] = {}
+        self._progress: dict[str, ProgressState] = {}
+
+    def look(self, now: datetime) -> list[dict[str, Any]]:
+        """Return the records of all runs, the newest first."""
+        known = {}
+        for each in run_folders(self._folder):
+            version = _version(each)
+            earlier = self._known.get(each)
+            if earlier is None or earlier[0] != version or earlier[1]["state"] in RUNNING or is_working(each):
+                earlier = version, describe(each, now)
+            if earlier[1]["state"] != "damaged" or is_run_folder(each):
+                known[each] = earlier
+        self._known = known
+        return newest_first(record for _, record in known.values())
+
+    def progress(self, run: dict[str, Any]) -> ProgressState | None:
+        """Return how far a run is; for a moment in which that cannot be read, how far it was."""
+        found = read_progress(Path(run["run"])) if run["progress"] is not None else None
+        if found is not None:
+            self._progress[run["run"]] = found
+        known = self._progress.get(run["run"])
+        same_session = known is not None and moment(known.started) == moment(run["last_started"])
+        return known if same_session else None
+
+
+def _version(folder: Path) -> _Version:
+    """Return what changes when a file of the folder is written again."""
+    found: list[tuple[int, int, int] | None] = []
+    for name in (SPEC, SUMMARY):
+        found.append(None)
+        with suppress(OSError):
+            status = os.lstat(folder / name)
+            found[-1] = status.st_mtime_ns, status.st_ino, status.st_size
+    return tuple(found)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
-from kshot.runs.compared_run import ComparedRun
-from kshot.runs.sample_scores import TaskScores
+from kshot.runs.compared_run import ComparedRun, TaskScores
 from kshot.runs.swept_rows import BASE, SAME, SWEEP
 
 _MAX_IDS, _MAX_NAMES = 5, 8

@@ -11,14 +11,12 @@ from typing import Any
 from kshot.core.metric import MEAN, Measure
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
-from kshot.runs.swept_pairs import AVERAGES, shared_parts, swept_pairs, unpaired
-from kshot.runs.swept_rows import SWEEP, shown_columns
-from kshot.statistics.figures import OWN_AGGREGATE, figure, named_rule, reduced
+from kshot.runs.swept_rows import AVERAGES, SWEEP, shared_parts, shown_columns, swept_pairs, unpaired
+from kshot.statistics.figures import OWN_AGGREGATE, figure, named_rule, reduced, same_units
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures, holm
 from kshot.statistics.permutation import LEVEL, share_test
 from kshot.statistics.resampling import Reduce, are_numbers, is_mean
-from kshot.statistics.units import same_units
 
 
 def result_rows(result: TaskResult) -> Iterator[ResultRow]:

@@ -1,7 +1,11 @@
-"""The state of a run and how long it took: from its sessions, its lock and the times of its files."""
+"""The state of a run and how long it took: from its sessions, its lock and the times of its files.
+
+Other commands do not write over the files of a run folder.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,12 +13,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from kshot.core.errors import UsageError
 from kshot.runs.folder import JOURNAL, SUMMARY
-from kshot.runs.lock import is_locked
+from kshot.runs.journal import is_locked
 from kshot.runs.progress import PROGRESS
-from kshot.runs.samples_file import PASSAGES, SAMPLES
-from kshot.runs.sessions import State, interrupted
-from kshot.runs.spec_file import SPEC
+from kshot.runs.samples_file import INDEX, PASSAGES, SAMPLES, WORDS
+from kshot.runs.spec_file import SPEC, State, interrupted
 
 ListedState: TypeAlias = Literal[State, "running?", "damaged"]
 """``running?``: it says that it runs, something has changed of late, and its lock cannot be seen from this machine."""
@@ -100,3 +104,29 @@ def _changes(folder: Path) -> list[datetime]:
         with suppress(OSError, ValueError, OverflowError):  # it is not there, or its time is no date
             found.append(datetime.fromtimestamp((folder / name).lstat().st_mtime, timezone.utc))
     return found
+
+
+REPORT = "report.html"
+"""What a run shows, for people; ``kshot report`` writes it again."""
+
+
+def spare_runs(out: Path) -> None:
+    """Refuse a path that is a file of any run. Its folder may be written in many ways: links and ``..`` are followed.
+
+    A link at the path itself is replaced, and not written through, so that it may lead anywhere.
+    """
+    target = out.expanduser()
+    folder = Path(os.path.realpath(target.parent))
+    known = {*FILES, REPORT, INDEX, WORDS}
+    if target.name.casefold() in known and _is_run(folder):
+        raise UsageError("this is a file of a run", where=str(out), hint="Choose another name.")
+
+
+def spare_run_folders(out: Path) -> None:
+    """Refuse a folder that is the folder of a run: other files have no place there."""
+    if _is_run(Path(os.path.realpath(out.expanduser()))):
+        raise UsageError("this is a run folder", where=str(out), hint="Choose another folder.")
+
+
+def _is_run(folder: Path) -> bool:
+    return any(os.path.lexists(folder / name) for name in (SPEC, JOURNAL))

@@ -2,18 +2,185 @@
 
 from __future__ import annotations
 
+import difflib
+import heapq
 import json
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from kshot.core.arguments import checked_flag, checked_number, checked_text, checked_texts
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
-from kshot.runs.chosen_names import meant
-from kshot.runs.headline import TaskOnModel
+from kshot.core.visible import metric_label
+from kshot.runs.headline import TaskOnModel, finite, headlines, task_rows
 from kshot.runs.record import RunRecord
-from kshot.runs.sample_verdicts import MetricScale, SampleVerdict, metric_scales
+
+SampleVerdict: TypeAlias = Literal["right", "partly", "wrong", "failed", "unrated"]
+"""``partly``: the score is between the ends of its scale. ``unrated``: the score says neither, or there is none."""
+
+HEADLINE = "headline"
+"""How pages name the metric that stands for each task."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class MetricScale:
+    """A metric, the ends of its scale (None: not known, or infinite), its direction, and the rule that it scores."""
+
+    metric: str
+    worst: float | None
+    best: float | None
+    upwards: bool = True
+    rule: str = ""
+
+    @property
+    def label(self) -> str:
+        """The metric with its rule."""
+        return metric_label({"metric": self.metric, "rule": "" if self.rule == self.metric else self.rule})
+
+    def score(self, row: ResultRow) -> float | None:
+        """Return the score of a sample; None if it has none."""
+        scores = row.get("scores")
+        return finite(scores.get(self.metric)) if isinstance(scores, dict) else None
+
+    def verdict(self, row: ResultRow) -> SampleVerdict:
+        """Return whether a sample is right."""
+        if row.get("failed"):
+            return "failed"
+        score = self.score(row)
+        if score is None or self.best is None or (not self.upwards and _is_likelihood(row.get("answer"))):
+            return "unrated"
+        if self.is_right(score):
+            return "right"
+        far = self.worst is None or _reaches(score, self.worst, upwards=not self.upwards)  # TER has no worst score
+        return "wrong" if far else "partly"
+
+    def is_right(self, score: float) -> bool:
+        """Whether a score is the best of the scale."""
+        return self.best is not None and _reaches(score, self.best, upwards=self.upwards)
+
+
+def _reaches(score: float, end: float, *, upwards: bool) -> bool:
+    beyond = score >= end if upwards else score <= end
+    return beyond or math.isclose(score, end, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+
+
+def _is_likelihood(answer: Any) -> bool:
+    """Whether an answer is the likelihood of a text: a text is neither right nor wrong."""
+    return isinstance(answer, dict) and "nll" in answer
+
+
+def with_rules(samples: Iterable[ResultRow], results: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """Yield samples with the ``rule`` that a figure of their task goes by, where its name does not say it."""
+    rules = {_key(row): row["rule"] for row in task_rows(results) if row.get("rule")}
+    for row in samples:
+        rule = rules.get((str(row.get("task")), str(row.get("model", ""))))
+        yield row if rule is None else {**row, "rule": rule}
+
+
+def metric_scales(results: Sequence[ResultRow], metric: str | None = None) -> dict[TaskOnModel, MetricScale]:
+    """Return the scale by which the samples of each task and model are right or wrong.
+
+    That is the scale of the headline (of search engines, AC_MRR@10 or nDCG@10), or of ``metric`` where a task has it. A
+    metric that no task has is an error.
+    """
+    rows = list(task_rows(results))
+    main = {_key(row): row for row in headlines(rows, _key)}
+    if metric is None:
+        return {key: _scale(row, row) for key, row in main.items()}
+    chosen = {_key(row): row for row in reversed(rows) if row["metric"] == metric}
+    if not chosen:
+        known = ", ".join(dict.fromkeys(row["metric"] for row in rows)) or "none"
+        raise UsageError(f"this run has no metric {metric!r:.80}", hint=f"It has: {known}.")
+    return {key: _scale(row, main.get(key, row)) for key, row in chosen.items()}
+
+
+def _key(row: ResultRow) -> TaskOnModel:
+    return row["task"], str(row.get("model", ""))
+
+
+def _scale(row: ResultRow, headline: ResultRow) -> MetricScale:
+    """Return the scale of a metric; a detail has the direction of the headline that it breaks down."""
+    low, high = _bounds(row)
+    upwards = bool(row.get("higher_is_better", headline.get("higher_is_better", True)))
+    worst, best = (low, high) if upwards else (high, low)
+    return MetricScale(row["metric"], worst, best, upwards, str(row.get("rule", "")))
+
+
+def _bounds(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return the ends of a scale. A folder of version 0.1 does not say them: they are those of the metrics it had."""
+    found = row.get("bounds", _early_bounds(row))
+    if not isinstance(found, (list, tuple)) or len(found) != 2:  # noqa: PLR2004 - its two ends
+        return None, None
+    low, high = map(finite, found)
+    return low, high
+
+
+def _early_bounds(row: Mapping[str, Any]) -> tuple[float, float]:
+    ranked = "benchmark" in row and ("search" not in row or "@" in row["metric"])
+    return (0.0, 1.0) if ranked else (0.0, 100.0)
+
+
+_MAX_LISTED = 10
+_MAX_COMPARED = 80
+"""Characters of a name that are compared with those of another."""
+
+_NEAR = 0.6
+"""So alike are names that may be meant, as ``difflib`` measures it."""
+
+
+def meant(
+    part: str, name: str, known: Sequence[str], others: Iterable[str] | None = None, nobody: str = "this run has no"
+) -> Sequence[str]:
+    """Return what a user means by a name: that very one, all of a dataset or subset, or the one that begins so.
+
+    ``part`` says what has the name. ``others``: names that may be suggested, where those known are not all;
+    ``nobody``: how the message begins if there is none.
+    """
+    folded = name.casefold()
+    inside = (f"{name}:", f"{name}@", f"{name},")  # a subset, a draw of examples, options
+    subsets = [one for one in known if one.startswith(inside) or one.endswith(f":{name}")] if part == "task" else []
+    for found in ([name] if name in known else [], subsets, [one for one in known if one.casefold() == folded]):
+        if found:
+            return found
+    begun = [one for one in known if one.casefold().startswith(folded)] if name and part != "id" else []
+    if len(begun) > 1:
+        what = f"{name!r:.80} is the beginning of {len(begun)} {_PLURALS[part]}"
+        raise UsageError(what, hint=f"Name one: {_listed(begun)}.")
+    if not begun:
+        hint = _suggestion(part, name, known if others is None else others)
+        raise UsageError(f"{nobody} {part} {name!r:.80}", hint=hint)
+    return begun
+
+
+_PLURALS = {"task": "tasks", "model": "models", "category": "categories", "id": "ids"}
+
+
+def _suggestion(part: str, name: str, known: Iterable[str]) -> str:
+    """Return which names there are: all of them, or the nearest of many."""
+    matcher = difflib.SequenceMatcher(a="", b=name[:_MAX_COMPARED].casefold(), autojunk=False)
+    first: dict[str, None] = {}
+
+    def with_nearness() -> Iterator[tuple[float, str]]:
+        for one in known:
+            if len(first) <= _MAX_LISTED:
+                first[one] = None
+            matcher.set_seq1(one[:_MAX_COMPARED].casefold())
+            yield matcher.quick_ratio(), one
+
+    nearest = heapq.nlargest(30, with_nearness())  # the same id may stand in several tasks
+    near = list(dict.fromkeys(one for ratio, one in nearest if ratio >= _NEAR))[:3]
+    if len(first) > _MAX_LISTED and near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"Its {_PLURALS[part]}: {_listed(list(first))}." if first else f"Its samples have no {part}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_LISTED]) + (", …" if len(names) > _MAX_LISTED else "")
+
 
 Names: TypeAlias = str | Sequence[str]
 _NO_SCALE = MetricScale("", None, None)

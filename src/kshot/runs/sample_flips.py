@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
-from kshot.runs.checked_samples import check_figure
-from kshot.runs.compared_run import ComparedRun, check_ids, name_runs, read_figures
+from kshot.runs.compared_run import (
+    ComparedRun,
+    TaskScores,
+    check_figure,
+    check_ids,
+    measure_conflict,
+    name_runs,
+    read_figures,
+    read_scores,
+)
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.pairing import ComparedSystem, Match, match, system_pairs, task_pairs
 from kshot.runs.record import RunRecord
-from kshot.runs.sample_scores import TaskScores, read_scores
-from kshot.runs.sample_verdicts import MetricScale, metric_scales
-from kshot.runs.scales import measure_conflict
+from kshot.runs.sample_filters import MetricScale, metric_scales
 from kshot.statistics.resampling import mean, sequence_of
+
+if TYPE_CHECKING:
+    from kshot.runs.comparing import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +160,43 @@ def _conflict(
     if conflict is None and (theirs.worst, theirs.best, theirs.upwards) != (scale.worst, scale.best, scale.upwards):
         conflict = f"only one of {labels[0]} and {labels[1]} says the scale of {scale.metric}, and it is not 0 to 100"
     return conflict
+
+
+_OUTCOMES = "nlwb"
+"""By whether the baseline is right (1), and whether the run is (2)."""
+
+
+class PairedPlaces(NamedTuple):
+    """The samples that two systems share in one task: where their rows stand, in the order of the baseline.
+
+    ``outcomes`` has a letter for each: ``w`` (the run alone is right), ``l`` (the baseline alone), ``b`` (both), ``n``
+    (neither), or ``-`` where one of them did not answer, or no metric that was compared says what is right.
+    """
+
+    match: Match
+    baseline: NDArray[np.uint64]
+    run: NDArray[np.uint64]
+    outcomes: str
+
+
+def paired_places(comparison: Comparison) -> Iterator[PairedPlaces]:
+    """Yield the samples of each two tasks that were compared; the headline of the task in the run says who is right."""
+    compared: dict[int, set[str]] = defaultdict(set)
+    for row in comparison.rows:
+        compared[id(comparison.match_of(row))].add(row["metric"])
+    for matched in comparison.matches():
+        scale = metric_scales(matched.other.run.record.results).get((matched.other_task, matched.other.model))
+        known = scale is not None and scale.metric in compared[id(matched)]
+        letters = _outcomes(matched, scale if known else None)
+        one, other = matched.scores
+        places = one.places[matched.ours]
+        order = np.argsort(places, kind="stable")
+        yield PairedPlaces(matched, places[order], other.places[matched.theirs][order], "".join(letters[order]))
+
+
+def _outcomes(match: Match, scale: MetricScale | None) -> NDArray[np.str_]:
+    letters = np.full(len(match.ours), "-")
+    if scale is not None:
+        rights, theirs = right_samples(match, scale)
+        letters[match.answered] = np.array(list(_OUTCOMES))[rights + 2 * theirs.astype(np.int64)]
+    return letters

@@ -8,8 +8,8 @@ from typing import Any
 
 from kshot.core.shareable import shareable
 from kshot.runs.code import KEY as CODE
-from kshot.runs.identity import without_defaults
-from kshot.runs.sessions import recorded_versions
+from kshot.runs.folder import without_defaults
+from kshot.runs.spec_file import recorded_versions
 from kshot.settings import Settings
 
 _FACTS = {

@@ -18,14 +18,12 @@ from kshot.core.memo import Offsets, address
 from kshot.core.settings import Shard
 from kshot.core.text_files import path_inside
 from kshot.runs.code import KEY as CODE
-from kshot.runs.folder import JOURNAL, RunFolder
-from kshot.runs.identity import differences
+from kshot.runs.folder import JOURNAL, RunFolder, differences
 from kshot.runs.journal import Journal
-from kshot.runs.rehearsal import Faults
+from kshot.runs.previews import Faults
 from kshot.runs.run_state import is_working, state_of
 from kshot.runs.samples_file import sample_rows
-from kshot.runs.sessions import SHARD_VERSIONS, recorded_versions
-from kshot.runs.spec_file import read_spec
+from kshot.runs.spec_file import SHARD_VERSIONS, read_spec, recorded_versions
 from kshot.settings import Settings
 
 _SHARD = "shard"

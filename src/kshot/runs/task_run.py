@@ -38,17 +38,15 @@ from kshot.core.records import (
 )
 from kshot.core.task import NOT_ASKED, Task, TaskResult
 from kshot.core.visible import without_text
-from kshot.runs.replies import (
+from kshot.runs.sample_row import (
     count_replies,
     count_rules,
     count_token_logprobs,
-    notes_on_replies,
-)
-from kshot.runs.sample_row import (
     explanation,
     failed_replies,
     identical_options,
     majority,
+    notes_on_replies,
     sample_row,
     shown_prompt,
     shown_response,

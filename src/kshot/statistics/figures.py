@@ -1,4 +1,7 @@
-"""Figures of a metric, computed so that a plug-in metric that fails is named."""
+"""Figures of a metric, computed so that a plug-in metric that fails is named.
+
+Figures per unit, such as per token, compare systems only where these count the same units in the same texts.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from kshot.core.errors import DataError, KshotError
 from kshot.core.metric import Measure, Observation
 from kshot.core.records import ResultRow
+from kshot.statistics.resampling import Values
 
 ROUNDING = 1e-9
 """By so much of its scale a value may pass the ends: it was rounded."""
@@ -50,3 +56,15 @@ def figure(measure: Measure, where: str, values: Sequence[Any]) -> float | None:
     low, high = measure.bounds or (-math.inf, math.inf)
     within = min(max(found, low), high)
     return within if abs(found - within) <= ROUNDING * (abs(within) + 1) else found
+
+
+_PER_UNIT = frozenset({"perplexity", "bits"})
+"""The rules that divide one sum by a number of units, which the same texts should have in every system."""
+
+
+def same_units(rule: str | None, a: Values, b: Values) -> bool:
+    """Whether two systems count as many units in each sample, where their figure by this rule is one per unit."""
+    if rule not in _PER_UNIT:
+        return True
+    one, other = (np.asarray(values, dtype=np.float64) for values in (a, b))
+    return one.ndim == 1 or np.array_equal(one[:, -1], other[:, -1])

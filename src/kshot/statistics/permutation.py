@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kshot.statistics.bounded import bounded_interval
+from kshot.statistics.intervals import bounded_interval
 from kshot.statistics.resampling import SEED, FloatArray, Interval, Reduce, depends_on_sums, products
 
 ValuePair: TypeAlias = tuple[Any, Any]

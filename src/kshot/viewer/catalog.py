@@ -19,10 +19,9 @@ from kshot.core.failed_parts import failure_mark, failure_words
 from kshot.core.shareable import shareable
 from kshot.core.text_files import is_plain
 from kshot.core.visible import metric_label, one_line
-from kshot.runs.listing import newest_first
+from kshot.runs.listing import WatchedRuns, newest_first
 from kshot.runs.progress import ProgressState
 from kshot.runs.samples_file import SAMPLES
-from kshot.runs.watched import WatchedRuns
 
 _LOOK_SECONDS = 1.0
 """The folders are looked at once in this time, however many ask."""

@@ -18,9 +18,8 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.page.sample_line import short_answer, short_value
 from kshot.report.sample_look import SampleLook, SampleLooks
-from kshot.runs.sample_filters import name_of
+from kshot.runs.sample_filters import MetricScale, SampleVerdict, name_of
 from kshot.runs.sample_selection import natural_key
-from kshot.runs.sample_verdicts import MetricScale, SampleVerdict
 from kshot.runs.samples_file import INDEX, PlacedRow, placed_rows
 from kshot.viewer.background import Progress
 from kshot.viewer.index_place import new_index, open_existing, open_read_only, samples_size

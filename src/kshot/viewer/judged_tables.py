@@ -6,8 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 
 from kshot.runs.headline import TaskOnModel
-from kshot.runs.sample_filters import SampleFilter
-from kshot.runs.sample_verdicts import MetricScale
+from kshot.runs.sample_filters import MetricScale, SampleFilter
 from kshot.viewer.index_file import JUDGED, Judged, indexed_samples, judged_row
 
 _MOST_TABLES = 8

@@ -20,7 +20,7 @@ from kshot.runs.folder import SUMMARY
 from kshot.runs.listing import details
 from kshot.runs.progress import ProgressState
 from kshot.runs.run_state import RUNNING
-from kshot.runs.sample_verdicts import MetricScale
+from kshot.runs.sample_filters import MetricScale
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.spec_file import SPEC
 from kshot.viewer.catalog import ListedRun, shown

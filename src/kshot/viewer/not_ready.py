@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kshot.runs.sample_verdicts import HEADLINE
+from kshot.runs.sample_filters import HEADLINE
 from kshot.viewer.index_file import VERDICTS
 
 

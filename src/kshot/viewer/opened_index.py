@@ -14,8 +14,7 @@ from kshot.core.records import ResultRow
 from kshot.report.page.sample_line import sample_line
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.headline import TaskOnModel, task_rows
-from kshot.runs.sample_filters import SampleFilter, name_of
-from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
+from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, metric_scales, name_of
 from kshot.runs.samples_file import rows_at
 from kshot.viewer.background import Abandoned
 from kshot.viewer.index_file import NAMED, VERDICTS, IndexedSample, indexed_samples, raw_bytes

@@ -17,8 +17,7 @@ from kshot.core.visible import one_line
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.run_state import RUNNING
-from kshot.runs.sample_filters import SampleFilter
-from kshot.runs.sample_verdicts import HEADLINE
+from kshot.runs.sample_filters import HEADLINE, SampleFilter
 from kshot.viewer.catalog import Catalog, ListedRun
 from kshot.viewer.comparisons import Comparisons
 from kshot.viewer.jobs import Jobs

@@ -16,8 +16,7 @@ from kshot.core.records import ResultRow
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.passages_file import PassageTexts
 from kshot.runs.record import read_summary
-from kshot.runs.sample_filters import SampleFilter
-from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
+from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, metric_scales
 from kshot.viewer import full_text, index_file
 from kshot.viewer.background import Abandoned, Background, Progress
 from kshot.viewer.index_place import file_of, stamp_of, uri_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 from kshot.core.errors import UsageError
-from kshot.runs.sample_verdicts import HEADLINE, SampleVerdict
+from kshot.runs.sample_filters import HEADLINE, SampleVerdict
 
 SampleOrder: TypeAlias = Literal["run", "score", "id", "task", "category", "answer"]
 Flip: TypeAlias = Literal["won", "lost", "flipped"]

@@ -10,7 +10,7 @@ from importlib import metadata
 import pytest
 
 import kshot
-from kshot.runs.sessions import recorded_versions
+from kshot.runs.spec_file import recorded_versions
 from tests.backends.pool.pooled import answered, asked_again, is_alive, lines, pids, same_files, wait_until_gone, write
 from tests.commands import kshot_process
 

@@ -18,8 +18,7 @@ from kshot.report.page import sample_card as sample_card_module
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLook, SampleLooks
 from kshot.runs.record import read_record
-from kshot.runs.sample_filters import sample_filter
-from kshot.runs.sample_verdicts import MetricScale
+from kshot.runs.sample_filters import MetricScale, sample_filter
 
 PLANETS = Path(__file__).parents[3] / "examples" / "planets.py"
 EARLY_RUNS = Path(__file__).parents[2] / "data" / "runs_0_1"

@@ -4,7 +4,7 @@ import pytest
 
 from kshot.report.page.sample_line import sample_line, short
 from kshot.report.sample_look import SampleLook
-from kshot.runs.sample_verdicts import MetricScale
+from kshot.runs.sample_filters import MetricScale
 
 SCALE = MetricScale("Right", 0.0, 100.0)
 MEASURED = [{"text": f" {name}", "logprob": -1.0} for name in ("Mars", "Venus")]

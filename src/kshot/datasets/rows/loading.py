@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kshot.core.errors import DataError
-from kshot.tables.encodings import check_text
-from kshot.tables.files import FILE_SUFFIXES, LocatedRow, read_located
-from kshot.tables.folders import LocalRows, local_splits
+from kshot.tables.files import FILE_SUFFIXES, LocatedRow, check_text, read_located
 from kshot.tables.hub import hub_splits, load_from_hub
+from kshot.tables.loading import LocalRows, local_splits
 from kshot.tables.splits import Rows, slice_rows, split_name
 
 _EVALUATED = ("test", "validation", "valid", "val", "dev", "eval", "evaluation")

@@ -18,7 +18,7 @@ from kshot.core.records import ResultRow
 from kshot.core.text_files import FileNames, path_inside
 from kshot.report.exports.inspect_header import StandardErrors, figures_of, log_header
 from kshot.report.exports.inspect_samples import forms_of, inspect_sample, sample_id
-from kshot.runs.checked_samples import by_task, checked_by_task
+from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.record import RunRecord
 
 if TYPE_CHECKING:

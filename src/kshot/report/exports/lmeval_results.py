@@ -23,7 +23,7 @@ from kshot.report.exports.inspect_samples import ScoreForm
 from kshot.report.exports.lmeval_samples import LoggedMetric, logged_metrics, logged_samples, sample_hash, task_hash
 from kshot.report.exports.shots import shots_in_prompts
 from kshot.report.sample_responses import read_response
-from kshot.runs.checked_samples import by_task, checked_by_task
+from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import finite
 from kshot.runs.record import RunRecord

@@ -18,10 +18,10 @@ from kshot.report.run_details import spent_lines
 from kshot.report.sample_texts import counted
 from kshot.report.table import short_names
 from kshot.report.view import Cell, Content, TableView, count_cell, numbers, words
-from kshot.runs.first_failures import failure_line
 from kshot.runs.headline import finite, task_rows
+from kshot.runs.record import failure_line
 from kshot.runs.run_state import moment
-from kshot.runs.sessions import WHY
+from kshot.runs.spec_file import WHY
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun

@@ -10,8 +10,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.page.samples_read import VERDICT_LETTERS
 from kshot.runs.headline import TaskOnModel, task_rows
-from kshot.runs.sample_filters import name_of
-from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
+from kshot.runs.sample_filters import HEADLINE, MetricScale, metric_scales, name_of
 
 BLOCK = 50
 """Samples that are stored together: a page reads a block to show one of them."""

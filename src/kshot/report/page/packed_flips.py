@@ -40,7 +40,7 @@ def sample_pairs(comparison: Comparison | None, read: Sequence[SamplesRead]) -> 
     """Pair the samples of runs with those of their baseline, by the headline of each task."""
     if comparison is None:
         return []
-    from kshot.runs.paired_places import paired_places
+    from kshot.runs.sample_flips import paired_places
 
     by_name = {each.run.name: each for each in read}
     found: dict[tuple[str, str], SamplePairs] = {}

@@ -15,7 +15,7 @@ from kshot.report.page.packed_columns import BLOCK, MetricScales, PackedColumns
 from kshot.report.page.sample_card import sample_card
 from kshot.report.page.samples_read import SamplesRead
 from kshot.report.sample_look import SampleLook, shots_of
-from kshot.runs.identity import without_defaults
+from kshot.runs.folder import without_defaults
 from kshot.runs.passages_file import PassageTexts
 from kshot.runs.sample_filters import name_of
 

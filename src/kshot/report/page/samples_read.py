@@ -12,8 +12,7 @@ from kshot.core.records import ResultRow
 from kshot.report.page.calibration import Calibration, confidence_of
 from kshot.report.page.page_run import PageRun
 from kshot.runs.headline import TaskOnModel
-from kshot.runs.sample_filters import SampleFilter, name_of
-from kshot.runs.sample_verdicts import SampleVerdict, metric_scales
+from kshot.runs.sample_filters import SampleFilter, SampleVerdict, metric_scales, name_of
 from kshot.runs.samples_file import SAMPLES, placed_rows, rows_at
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.tables import table_html
 from kshot.report.setting_table import settings_view
 from kshot.report.view import TableView, words
-from kshot.runs.sessions import recorded_versions
 from kshot.runs.setting_differences import setting_differences, shared_settings, unchanging_settings
+from kshot.runs.spec_file import recorded_versions
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
