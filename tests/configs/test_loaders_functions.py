@@ -6,7 +6,7 @@ import pytest
 
 from kshot.configs import entry
 from kshot.configs.data import splits_of
-from kshot.configs.loaders import functions
+from kshot.configs.loaders import science
 from kshot.core.errors import DataError
 
 ROW = {"id": "multi_turn_miss_func_0", "question": [[]], "involved_classes": ["TicketAPI", "MathAPI"]}
@@ -78,7 +78,7 @@ def test_documents_may_be_those_of_the_package(tmp_path, monkeypatch):
 
 
 def test_documents_that_are_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(functions, "find_spec", lambda _: None)
+    monkeypatch.setattr(science, "find_spec", lambda _: None)
     folder = written(tmp_path, ROW, {"ticket_api": ("add",)})
     with pytest.raises(DataError, match=r"functions of MathAPI are described neither.*pip install"):
         rows_of(folder)

@@ -8,7 +8,7 @@ import pytest
 import kshot
 from kshot.configs import splits_of, task_of
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.loaders.media import content_text
+from kshot.configs.loaders.custom import content_text
 from kshot.core.errors import DataError
 from tests.media_files import BLUE, RED, WAV
 

@@ -89,8 +89,7 @@ def _told(line: dict[str, Any], home: Path, folder: Path) -> dict[str, Any]:
 
 
 def _sorted(line: dict[str, Any], entry: Any, folder: Path) -> dict[str, Any]:
-    from kshot.configs.loaders.finding import entry_loader
-    from kshot.configs.loaders.foreign import has_foreign_loader
+    from kshot.configs.loaders.finding import entry_loader, has_foreign_loader
 
     if has_foreign_loader(entry):
         whose, taken = "home", _taken_by_home(line, entry)
@@ -177,8 +176,7 @@ class _Recorder(Mapping[str, Any]):
 
 def _case_of(entry: Any) -> Any:
     """A folder for the entry's loader: of its class, or of another class with the same code."""
-    from kshot.configs.loaders.finding import entry_loader
-    from kshot.configs.loaders.table import loader_of
+    from kshot.configs.loaders.finding import entry_loader, loader_of
     from tests.configs.loader_case import Case, lines
     from tests.configs.loader_cases import CASES
 

@@ -11,11 +11,19 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.loaders.columns import typed
-from kshot.configs.loaders.finding import SPELLINGS, RowsFinder, entry_loader, split_names
-from kshot.configs.loaders.foreign import final_rows_hint, foreign_rows, has_foreign_loader, missing_column
-from kshot.configs.loaders.hub import HUB
+from kshot.configs.loaders.finding import (
+    HUB,
+    SPELLINGS,
+    RowsFinder,
+    entry_loader,
+    final_rows_hint,
+    foreign_rows,
+    has_foreign_loader,
+    missing_column,
+    split_names,
+)
 from kshot.configs.loaders.places import check_place, looked_at, place_of
+from kshot.configs.loaders.reading import typed
 from kshot.configs.names import short
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError, KshotError, UsageError

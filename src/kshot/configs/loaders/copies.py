@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, listed_rows, one_file
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, listed_rows, one_file, without
 from kshot.configs.rows import Splits
 from kshot.core.records import Row
 
@@ -53,20 +52,16 @@ def _zero_shot(loader: Loader) -> Loader:
     return replace(loader, read=read)
 
 
-def _without(row: Row, *names: str) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in names}
-
-
 # ---- languages and common sense ----
 
 
 def _translation_row(row: Row) -> Row:
-    return {**_without(row, "translation"), **row["translation"]}
+    return {**without(row, "translation"), **row["translation"]}
 
 
 def _winograd_row(row: Row) -> Row:
     first, second = row["options"][:2]
-    return {**_without(row, "text", "options", "source"), "prompt": row["text"], "opt1": first, "opt2": second}
+    return {**without(row, "text", "options", "source"), "prompt": row["text"], "opt1": first, "opt2": second}
 
 
 def _wnli_row(row: Row) -> Row:
@@ -76,7 +71,7 @@ def _wnli_row(row: Row) -> Row:
 def _truthful_row(row: Row) -> Row:
     names = ("best_answer", "correct_answers", "incorrect_answers")
     reference = {"answers": {name: row[name] for name in names}, "question": row.get("question")}
-    return {**_without(row, *names), "reference": reference}
+    return {**without(row, *names), "reference": reference}
 
 
 # ---- exams and medicine ----

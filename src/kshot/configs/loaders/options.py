@@ -1,13 +1,13 @@
-"""Questions with options: ARC, GPQA, OpenBookQA, CommonsenseQA, HellaSwag, WikiBench."""
+"""Questions with a few answers: options (ARC, HellaSwag, …), yes or no (BoolQ), labels (CLUE, SuperGLUE)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
 
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, one_file
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, listed_files, one_file, without
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -159,6 +159,206 @@ def _wikibench(place: DataPlace) -> Splits:
     return place.json_lines(path, change)
 
 
+# ---- WinoGrande ----
+
+
+def _winogrande_row(row: Row, *, lettered: bool) -> Row:
+    sentence, answer = row["sentence"], row["answer"]
+    if lettered:
+        answer = " AB"[int(answer)] if answer != "" else "NULL"
+    return {
+        "prompt": sentence,
+        "only_option1": row["option1"],
+        "only_option2": row["option2"],
+        "opt1": sentence.replace("_", row["option1"]),
+        "opt2": sentence.replace("_", row["option2"]),
+        "answer": answer,
+        "cont": sentence.split("_")[1],
+    }
+
+
+_NUMBERED_ANSWER, _LETTERED_ANSWER = (partial(_winogrande_row, lettered=lettered) for lettered in (False, True))
+
+
+def _winogrande_examples(place: DataPlace) -> Splits:
+    return place.splits(
+        ("train_xs", "dev"), lambda split: place.json_lines(place.file(f"{split}.jsonl"), _LETTERED_ANSWER)
+    )
+
+
+# ---- PIQA and SIQA: a file of rows and a file of labels ----
+
+
+def _labelled(place: DataPlace, change: Callable[[Row, int], Row]) -> Splits:
+    files = {"train": "train", "validation": "dev"}
+
+    def read(split: str) -> list[Row]:
+        path, labels = place.file(f"{files[split]}.jsonl"), place.file(f"{files[split]}-labels.lst")
+        rows, given = place.json_lines(path), [line for line in place.lines(labels) if line]
+        if len(rows) != len(given):
+            raise DataError(f"it has {len(given)} labels for {len(rows)} rows of {path.name}", where=str(labels))
+        return [
+            new
+            for number, (row, label) in enumerate(zip(rows, given, strict=True), start=1)
+            for new in changed([row], lambda row, label=label: change(row, int(label)), f"{path}:{number}")  # type: ignore[misc]
+        ]
+
+    return place.splits(files, read)
+
+
+def _from_label(change: Callable[[Row, int], Row]) -> Change:
+    """Change a row of the hub, which holds its label."""
+    return lambda row: change(row, int(row["label"]))
+
+
+def _piqa_row(row: Row, label: int) -> Row:
+    return {**without(row, "id"), "label": label}
+
+
+def _piqa_lettered(row: Row, label: int) -> Row:
+    return {**without(row, "id"), "answer": "NULL" if label < 0 else "AB"[label]}
+
+
+def _siqa_row(row: Row, label: int) -> Row:
+    return {**row, "label": label}
+
+
+def _siqa_candidates(row: Row, label: int) -> Row:
+    """Keep every form in which each answer may be given."""
+    candidates = [[f"{letter}. {row[f'answer{letter}']}", letter, row[f"answer{letter}"]] for letter in "ABC"]
+    return {**row, "all_labels": {"candidates": candidates, "label": label - 1}, "label": " ABC"[label]}
+
+
+def _pair(change: Callable[[Row, int], Row]) -> Loader:
+    return Loader(lambda place: _labelled(place, change), _from_label(change))
+
+
+# ---- BoolQ and WiC ----
+
+
+def is_true(value: object) -> bool:
+    """Whether a label says true; the files write it as text, and some copies as a truth value."""
+    return value in ("true", True)
+
+
+def _truth_number(row: Row) -> Row:
+    if "answer" in row and "label" not in row:  # the hub's form
+        return {**row, "label": "true" if row["answer"] else "false", "answer": int(bool(row["answer"]))}
+    return {**row, "answer": int(is_true(row["label"]))}
+
+
+def _truth_letter(row: Row) -> Row:
+    if "label" not in row:  # the hub's form
+        return {**row, "label": "A" if row["answer"] else "B"}
+    return {**row, "label": known({"true": "A", "false": "B"}, str(row["label"]).lower(), "label")}
+
+
+def _boolq_sentences(row: Row) -> Row:
+    """Drop the passage's title, and begin the question with a capital."""
+    passage, question = row["passage"].split(" -- ")[1:], row["question"]
+    return {**row, "passage": " -- ".join(passage), "question": question[0].upper() + question[1:]}
+
+
+def _begins_small(row: Row) -> bool:
+    """Whether a row is raw: the file writes its questions in small letters."""
+    return str(row.get("question"))[:1].islower()
+
+
+# ---- CLUE, FewCLUE, SuperGLUE ----
+
+_INFERENCE = {"entailment": "A", "contradiction": "B", "neutral": "C"}
+_ENTAILMENT = {"entailment": "A", "not_entailment": "B"}
+_BLANK = "#idiom#"
+_NEWS = {
+    "news_agriculture": "农业新闻",
+    "news_travel": "旅游新闻",
+    "news_game": "游戏新闻",
+    "news_tech": "科技类别公司新闻",
+    "news_sports": "体育类别新闻",
+    "news_edu": "初升高教育新闻",
+    "news_entertainment": "娱乐圈新闻",
+    "news_finance": "投资资讯",
+    "news_military": "军事类别常识",
+    "news_car": "车辆新闻",
+    "news_house": "楼市新闻",
+    "news_world": "环球不含中国类别新闻",
+    "news_culture": "书籍文化历史类别新闻",
+    "news_story": "故事类别新闻",
+    "news_stock": "股票市场类别新闻",
+}
+"""The kinds of news of TNews, and what they are called in prompts."""
+
+
+def _judged(row: Row) -> Row | None:
+    """Drop a pair on which people did not agree."""
+    return None if row["label"] == "-" else row
+
+
+def _relabelled(row: Row, *, labels: dict[str, str], disputed: str = "") -> Row | None:
+    """Write a label as a letter; a pair on which people did not agree is dropped."""
+    label = row["label"]
+    return None if disputed and label == disputed else {**row, "label": known(labels, label, "label")}
+
+
+def _binary(row: Row) -> Row:
+    return {**row, "label": "AB"[int(row["label"])]}
+
+
+def _is_unlettered(row: Row, *, letters: str = "ABC") -> bool:
+    """Whether the label of a row is none of the letters: the row is raw."""
+    return row.get("label") not in tuple(letters)
+
+
+_THREE_LABELS = partial(_relabelled, labels=_INFERENCE, disputed="-")
+_IS_UNDECIDED = partial(_is_unlettered, letters="AB")
+
+
+# ---- CLUEWSC, CHID, TNews, CSL, EPRSTMT ----
+
+
+def _with_name(row: Row, *, split: Callable[[str], list[str]], between: str) -> Row:
+    """Put the name in the place of the pronoun, which is one part of the text."""
+    target = row["target"]
+    parts = split(row["text"])
+    parts[target["span2_index"]] = target["span1_text"]
+    spans = {"span1": target["span1_text"], "span2": target["span2_text"]}
+    return {**without(row, "target"), "new_text": between.join(parts), "answer": int(is_true(row["label"])), **spans}
+
+
+def _chid_row(row: Row) -> Row:
+    filled = {f"content{n}": row["content"].replace(_BLANK, idiom) for n, idiom in enumerate(row["candidates"])}
+    return {**row, **filled}
+
+
+def _tnews_row(row: Row) -> Row:
+    return {**row, "label_desc2": known(_NEWS, row["label_desc"], "label_desc")}
+
+
+def _csl_row(row: Row) -> Row:
+    return {**row, "keywords": "，".join(row["keyword"])}
+
+
+def _reviews_row(row: Row) -> Row:
+    return {"sentence": row["sentence"], "label": known({"Positive": "A", "Negative": "B"}, row["label"], "label")}
+
+
+# ---- SuperGLUE and tests like it ----
+
+_COMMITMENT = {"contradiction": "A", "entailment": "B", "neutral": "C"}
+_ADVERSARIAL = {"c": "A", "e": "B", "n": "C"}
+
+
+def _numbered(row: Row, *, letters: str) -> Row:
+    return {**row, "label": letters[row["label"]]}
+
+
+def _wsc_row(row: Row) -> Row:
+    """Refuse a pronoun of several words: the name is put in the place of one."""
+    if " " in row["target"]["span2_text"]:
+        raise ValueError(f"span2_text is {row['target']['span2_text']!r}, not one word")
+    return _with_name(row, split=lambda text: text.split(" "), between=" ")
+
+
 LOADERS = {
     "ARCDataset": Loader(_arc, _arc_row),
     "GPQADataset": Loader(_gpqa),
@@ -168,4 +368,31 @@ LOADERS = {
     "HellaswagDataset_V2": one_file(_either(_LETTERED), "hellaswag.jsonl"),
     "HellaswagDatasetwithICE": Loader(_hellaswag_examples, _either(_LETTERED)),
     **dict.fromkeys(("WikiBenchDataset", "CompassBenchObjectiveV1_3"), Loader(_wikibench)),
+    "WinograndeDataset": one_file(_NUMBERED_ANSWER, "dev.jsonl"),
+    "WinograndeDatasetV2": one_file(_LETTERED_ANSWER, "dev.jsonl"),
+    "WinograndeDatasetV3": Loader(_winogrande_examples, _LETTERED_ANSWER),
+    "PIQADataset": _pair(_piqa_row),
+    "PIQADatasetV2": _pair(_piqa_lettered),
+    "siqaDataset": _pair(_siqa_row),
+    "siqaDataset_V2": _pair(_siqa_candidates),
+    **dict.fromkeys(("BoolQDataset", "WiCDataset"), listed_files(_truth_number)),
+    **dict.fromkeys(
+        ("BoolQDatasetV2", "WiCDatasetV2"),
+        one_file(_truth_letter, "val.jsonl", is_raw=_IS_UNDECIDED),
+    ),
+    "BoolQDatasetV3": one_file(_boolq_sentences, "val.jsonl", is_raw=_begins_small),
+    "CMNLIDataset": one_file(_judged, "dev.json", is_raw=_is_unlettered),
+    "CMNLIDatasetV2": one_file(_THREE_LABELS, "dev.json", is_raw=_is_unlettered),
+    "AFQMCDatasetV2": one_file(_binary, "dev.json", is_raw=_is_unlettered),
+    "AXDatasetV2": one_file(partial(_relabelled, labels=_ENTAILMENT), is_raw=_is_unlettered),
+    "CluewscDataset": listed_files(partial(_with_name, split=list, between="")),
+    "CHIDDataset": listed_files(_chid_row),
+    "TNewsDataset": listed_files(_tnews_row),
+    "CslDataset": listed_files(_csl_row),
+    "EprstmtDatasetV2": one_file(_reviews_row, is_raw=_is_unlettered),
+    "WSCDataset": listed_files(_wsc_row),
+    "COPADatasetV2": one_file(partial(_numbered, letters="AB"), is_raw=_is_unlettered),
+    "CBDatasetV2": one_file(partial(_relabelled, labels=_COMMITMENT), is_raw=_is_unlettered),
+    "AnliDataset": one_file(partial(_relabelled, labels=_ADVERSARIAL), is_raw=_is_unlettered),
+    "SummeditsDataset_V2": one_file(partial(_numbered, letters="BA"), is_raw=_is_unlettered),
 }
