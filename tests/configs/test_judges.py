@@ -71,16 +71,12 @@ def test_ratings_of_a_sample_that_has_none_are_left_out():
     assert [sample["scores"] for sample in result.samples] == [{"total": 7, "math": 7}, {"total": 3, "art": 3}]
 
 
-def test_alignbench():
-    replies = [
-        "so {'事实正确性': 8, '综合得分': 6}",
-        "清晰度 7\n完备性 8\n事实正确性 9\n满足用户需求 5\n总评 4\n",
-        "{'综合得分': 11}",
-    ]
-    golds = [{"capability": each} for each in ("数学计算", "逻辑推理", "基本任务")]
-    found = judged("alignbench_postprocess", replies, golds)
-    assert (found["数学计算"], found["逻辑推理"], found["中文推理总分"]) == (6, 4, 5)
-    assert (found["基本任务"], found["中文语言总分"], found["总分"]) == (0, 0, 2.5)
+@pytest.mark.parametrize(
+    "kind", ["alignbench_postprocess", "elbench_safety_postprocess", "clbench_llmjudge_postprocess"]
+)
+def test_what_few_files_name_is_the_homes(kind):
+    with pytest.raises(DataError, match=rf"no judge's post-processor opencompass\.x\.{kind}.*--home DIR"):
+        judged(f"opencompass.x.{kind}", ["A"], ["A"])
 
 
 def test_followbench():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_rubrics
+from kshot.configs.evaluators import judge_grades, judge_pairs
 from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.scores import CorpusMetric, ScoredPair, SeesRows, gold_of
 from kshot.configs.names import ConfigCallable, merged, short
@@ -18,9 +18,7 @@ from kshot.metrics import Metric
 from kshot.metrics.judge_replies import parse_rating
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
-READINGS: dict[str, Reading] = merged(
-    judge_align.READINGS, judge_grades.READINGS, judge_pairs.READINGS, judge_rubrics.READINGS
-)
+READINGS: dict[str, Reading] = merged(judge_grades.READINGS, judge_pairs.READINGS)
 
 _VERDICTS = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
 _LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")
