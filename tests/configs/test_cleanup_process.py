@@ -4,7 +4,7 @@ import pytest
 
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, cleanup_function
 from kshot.configs.answers import cleaner, extraction, one_cleaned
-from kshot.configs.cleanup_process import CLEANED, OF_PACKAGES, TookTooLong
+from kshot.configs.confine import CLEANED, OF_PACKAGES, TookTooLong
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Sample

@@ -3,7 +3,7 @@
 import pytest
 
 import kshot
-from kshot.configs.copies import without_copies
+from kshot.configs.data import without_copies
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError

@@ -11,8 +11,7 @@ import pytest
 import kshot
 from kshot.configs import entry, task_of
 from kshot.configs.loader import load
-from kshot.configs.media import MAX_PROMPT_BYTES, PromptMedia
-from kshot.configs.media_files import MAX_MEDIA_BYTES, given_places
+from kshot.configs.media import MAX_MEDIA_BYTES, MAX_PROMPT_BYTES, PromptMedia, given_places
 from kshot.core.content import MediaPart, TextPart
 from kshot.core.errors import DataError
 from tests.commands import kshot as command
@@ -259,9 +258,10 @@ def test_sizes_have_limits(project, monkeypatch):
         file.truncate(MAX_MEDIA_BYTES + 1)  # a sparse file
     with pytest.raises(DataError, match="more than 64 MB"):
         media(project).content([image_part("pics/large.png")])
-    monkeypatch.setattr("kshot.configs.media.MAX_MEDIA_BYTES", 10)
-    with pytest.raises(DataError, match=r"an image has \d+ bytes; it may have 10"):
-        media().content([image_part(ENCODED)])
+    with monkeypatch.context() as patched:
+        patched.setattr("kshot.configs.media.MAX_MEDIA_BYTES", 10)
+        with pytest.raises(DataError, match=r"an image has \d+ bytes; it may have 10"):
+            media().content([image_part(ENCODED)])
     monkeypatch.setattr("kshot.configs.media.MAX_PROMPT_BYTES", 2 * len(RED))
     with pytest.raises(DataError, match="the media of a prompt have"):
         media(project).content([image_part("pics/red.png")] * 3)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.configs.work_folder import work_folder
+from kshot.configs.loader import work_folder
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kshot.configs.cleanup_process import CLEANED, OF_PACKAGES, cleaned_apart
+from kshot.configs.confine import CLEANED, OF_PACKAGES, cleaned_apart
 from kshot.configs.evaluators.math import SAME_VALUE, VerifiedMath
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed
@@ -123,7 +123,7 @@ def test_a_formula_that_takes_too_long_is_a_failed_sample_and_the_next_one_is_co
 
 FORKED = """
 import multiprocessing, os
-from kshot.configs.cleanup_process import CLEANED as process, cleaned_apart
+from kshot.configs.confine import CLEANED as process, cleaned_apart
 
 call = lambda text: cleaned_apart("match_answer_pattern", text, {"answer_pattern": "x(.)"})
 assert call("x1") == "1"

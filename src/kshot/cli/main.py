@@ -196,7 +196,7 @@ def _work_folder(parsed: argparse.Namespace) -> str | None:
         return None
     from pathlib import Path
 
-    from kshot.configs.work_folder import work_folder
+    from kshot.configs.loader import work_folder
 
     return work_folder(Path(parsed.config[0]), parsed.home, parsed.config_root)
 

@@ -9,20 +9,285 @@ import contextlib
 import copy
 import importlib
 import inspect
+import json
+import logging
 import os
+import types
 
-from kshot.configs._home_modules import ConfigDict, HomeRegistry, Logger, attributed, mmengine
-from kshot.configs._home_rows import Rows
+from kshot.sandbox._guest_deferred import Deferred, MissingPackage
 from kshot.sandbox._guest_imports import NoSuchNameError, check_unambiguous
 from kshot.sandbox._guest_values import plain
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
-    import types
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from kshot.sandbox._guest_imports import ProjectImporter
+
+# ---- what stands in for mmengine, on which the code of the homes builds: registries, dicts, a logger ----
+
+
+class ConfigDict(dict):  # type: ignore[type-arg]  # its keys are whatever a config has
+    """A dict whose items are attributes, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def copy(self) -> ConfigDict:
+        """Return a copy of the same class."""
+        return ConfigDict(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a plain dict."""
+        return dict(self)
+
+
+def attributed(value: Any) -> Any:
+    """Return a value whose dicts have their items as attributes."""
+    if isinstance(value, dict):
+        return ConfigDict({name: attributed(each) for name, each in value.items()})
+    return type(value)(map(attributed, value)) if type(value) in (list, tuple) else value
+
+
+class HomeRegistry:
+    """Functions and classes by name; ``find`` looks for a name in the files of the project."""
+
+    find: Callable[[HomeRegistry, str], Any]
+    made: dict[str, HomeRegistry] = {}  # noqa: RUF012 - all registries share it
+
+    def __init__(
+        self,
+        name: str,
+        build_func: Any = None,
+        parent: Any = None,
+        scope: Any = None,
+        locations: Iterable[str] = (),
+    ) -> None:
+        """Keep the name; the other arguments are mmengine's."""
+        del build_func, parent, scope, locations
+        self.name = name
+        self.module_dict: dict[str, Any] = {}
+        self.given: dict[str, dict[str, Any]] = {}
+        """All that was registered under a name, by dotted name."""
+        HomeRegistry.made[name] = self
+
+    def register_module(self, name: Any = None, force: bool = False, module: Any = None) -> Any:  # noqa: FBT001, FBT002 - as mmengine has it
+        """Keep something under its name, or return the decorator that does."""
+        del force
+
+        def keep(thing: Any) -> Any:
+            names = [name] if isinstance(name, str) else name or [thing.__name__]
+            self.module_dict.update(dict.fromkeys(names, thing))
+            for each in names:
+                self.given.setdefault(each, {})[f"{thing.__module__}.{thing.__qualname__}"] = thing
+            return thing
+
+        return keep if module is None else keep(module)
+
+    def get(self, key: Any) -> Any:
+        """Return what has this name; None where nothing has."""
+        if not isinstance(key, str):
+            return key
+        if key not in self.module_dict:
+            found = HomeRegistry.find(self, key)
+            if found is None:
+                return self.module_dict.get(key)
+            self.module_dict[key] = found
+        return self.module_dict[key]
+
+    def build(self, cfg: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Make an object of ``dict(type=…, option=…)``."""
+        options = dict(cfg)
+        kind = self.get(options.pop("type"))
+        if kind is None:
+            raise KeyError(f"{cfg['type']} is not in the {self.name} registry")
+        return kind(*args, **{**options, **kwargs})
+
+    def __contains__(self, key: str) -> bool:
+        """Whether something has this name."""
+        return self.get(key) is not None
+
+
+class Logger(logging.Logger):
+    """A logger that says nothing: the project's messages are not the user's."""
+
+    _named: dict[str, Logger] = {}  # noqa: RUF012 - one for each name
+
+    @classmethod
+    def get_instance(cls, name: str = "", **_: Any) -> Logger:
+        """Return the logger of this name."""
+        return cls._named.setdefault(name, cls(name, logging.CRITICAL))
+
+    get_current_instance = get_instance
+
+    @classmethod
+    def check_instance_created(cls, name: str) -> bool:
+        """Say that it is there, so that nobody sets it up."""
+        del name
+        return True
+
+
+def _load(file: Any, file_format: str | None = None, **_: Any) -> Any:
+    del file_format
+    with open(file, encoding="utf-8") as opened:  # noqa: PTH123 - pathlib takes long to load
+        return json.load(opened)
+
+
+def _dump(value: Any, file: Any = None, **options: Any) -> Any:
+    options.pop("file_format", None)
+    if file is None:
+        return json.dumps(value, **options)
+    with open(file, "w", encoding="utf-8") as opened:  # noqa: PTH123 - as above
+        return json.dump(value, opened, **options)
+
+
+def _make_folder(folder: str, mode: int = 0o777) -> None:
+    os.makedirs(folder, mode=mode, exist_ok=True)  # noqa: PTH103 - as above
+
+
+def _lines(path: Any, **_: Any) -> list[str]:
+    with open(path, encoding="utf-8") as opened:  # noqa: PTH123 - as above
+        return opened.read().splitlines()
+
+
+def _without(module: str, name: str) -> Any:
+    """Return what stands for something of mmengine that has no equivalent here: using it is an error."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+    def missing() -> Any:
+        raise MissingPackage(f"{module}.{name} has no equivalent here", name=module)
+
+    return Deferred(f"{module}.{name}", missing, lambda: True)
+
+
+def mmengine() -> dict[str, Callable[[], types.ModuleType]]:
+    """Return what makes each module of mmengine that stands in for the real one, by name."""
+    registry = {"Registry": HomeRegistry, "METRICS": HomeRegistry("mmengine_metrics")}
+    config = {"ConfigDict": ConfigDict, "Config": ConfigDict, "read_base": lambda: None}
+    files = {"load": _load, "dump": _dump, "list_from_file": _lines, "exists": os.path.exists}
+    utils = {"mkdir_or_exist": _make_folder, "is_list_of": lambda seq, kind: all(isinstance(x, kind) for x in seq)}
+    names: dict[str, dict[str, Any]] = {
+        "mmengine": {**config, **files, **utils, "MMLogger": Logger, "Registry": HomeRegistry},
+        "mmengine.registry": {**registry, "build_from_cfg": lambda cfg, registry, *_: registry.build(cfg)},
+        "mmengine.registry.registry": registry,
+        "mmengine.config": config,
+        "mmengine.config.lazy": {"LazyAttr": type("LazyAttr", (), {}), "LazyObject": type("LazyObject", (), {})},
+        "mmengine.logging": {"MMLogger": Logger, "print_log": lambda *_, **__: None},
+        "mmengine.utils": utils,
+        "mmengine.utils.path": utils,
+        "mmengine.fileio": files,
+        "mmengine.device": {"is_npu_available": lambda: False, "get_device": lambda: "cpu"},
+        "mmengine.dist": {
+            "master_only": lambda function: function,
+            "get_rank": lambda: 0,
+            "is_main_process": lambda: True,
+        },
+        "mmengine.analysis": {},
+    }
+
+    def maker(called: str, values: dict[str, Any]) -> Callable[[], types.ModuleType]:
+        def make() -> types.ModuleType:
+            module = types.ModuleType(called)
+            vars(module).update(values)
+            module.__getattr__ = lambda name: _without(called, name)  # type: ignore[method-assign]  # modules may have one
+            return module
+
+        return make
+
+    return {called: maker(called, values) for called, values in names.items()}
+
+
+# ---- rows in the form in which evaluators of the homes expect them: much of a datasets.Dataset, without its types ----
+
+
+class Rows:
+    """A table of rows: indexed by a number it gives a row, by a name a column, by a slice a dict of columns."""
+
+    stands_for = ("datasets.Dataset", "datasets.arrow_dataset.Dataset")
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Keep the rows."""
+        self._rows = [dict(row) for row in rows]
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of all rows, in the order in which they come."""
+        return list(dict.fromkeys(name for row in self._rows for name in row))
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """The columns; nothing is said of their types."""
+        return dict.fromkeys(self.column_names)
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return len(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (dict(row) for row in self._rows)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if key not in self.column_names:
+                raise KeyError(f"Column {key} not in the dataset. Current columns in the dataset: {self.column_names}")
+            return [row.get(key) for row in self._rows]
+        if isinstance(key, int):
+            return dict(self._rows[key])
+        chosen = self._rows[key] if isinstance(key, slice) else [self._rows[index] for index in key]
+        return {name: [row.get(name) for row in chosen] for name in self.column_names}
+
+    def select(self, indices: Iterable[int], **_: Any) -> Rows:
+        """Return some of the rows."""
+        return Rows(self._rows[index] for index in indices)
+
+    def map(self, function: Callable[..., Any], with_indices: bool = False, **_: Any) -> Rows:  # noqa: FBT001, FBT002 - as datasets has it
+        """Return rows with what a function adds to each."""
+        added = (function(dict(row), i) if with_indices else function(dict(row)) for i, row in enumerate(self._rows))
+        return Rows({**row, **(new or {})} for row, new in zip(self._rows, added, strict=True))
+
+    def filter(self, function: Callable[..., Any], **_: Any) -> Rows:
+        """Return the rows that a function accepts."""
+        return Rows(row for row in self._rows if function(dict(row)))
+
+    def add_column(self, name: str, column: Iterable[Any], **_: Any) -> Rows:
+        """Return rows with one more column."""
+        return Rows({**row, name: value} for row, value in zip(self._rows, column, strict=True))
+
+    def remove_columns(self, names: Any) -> Rows:
+        """Return rows without some columns."""
+        gone = {names} if isinstance(names, str) else set(names)
+        return Rows({name: value for name, value in row.items() if name not in gone} for row in self._rows)
+
+    def rename_column(self, old: str, new: str) -> Rows:
+        """Return rows with a column under another name."""
+        return Rows({(new if name == old else name): value for name, value in row.items()} for row in self._rows)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the rows."""
+        return [dict(row) for row in self._rows]
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns."""
+        return {name: self[name] for name in self.column_names}
+
+    def to_pandas(self) -> Any:
+        """Return a table of pandas."""
+        return importlib.import_module("pandas").DataFrame(self.to_list())
+
+
+# ---- what can be asked ----
 
 DEFERRED = (
     *("torch", "transformers", "datasets", "evaluate", "sentence_transformers", "vllm", "lmdeploy", "openai"),

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
 from kshot.cleanups.config_names import SLOW_IMPORTS, TAKE_NO_PATTERNS, cleanup_function
-from kshot.configs.cleanup_process import CleanupFailed, TookTooLong, cleaned_apart
+from kshot.configs.confine import CleanupFailed, TookTooLong, cleaned_apart
 from kshot.configs.home import Home
 from kshot.configs.names import ConfigCallable, Opaque, short
 from kshot.configs.scope import Name, Scope

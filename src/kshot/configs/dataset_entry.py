@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kshot import retrievers
-from kshot.configs.foreign_retriever import ForeignRetriever
-from kshot.configs.foreign_template import with_foreign_templates
+from kshot.configs.foreign_template import ForeignRetriever, with_foreign_templates
 from kshot.configs.home import Home, Part
-from kshot.configs.label_prompts import with_prompts
 from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
-from kshot.configs.not_run import what_it_is
+from kshot.configs.planning import make_plan
 from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
 from kshot.configs.rows import SelectedRows, Splits, read_rows
@@ -19,7 +17,67 @@ from kshot.configs.scope import Scope, located
 from kshot.configs.values import repeats
 from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import ExampleRetriever
+from kshot.prompts.dialogue import Messages
 from kshot.retrievers.base import Retriever
+from kshot.retrievers.mdl import LabelPrompts
+
+# ---- entries that kshot does not run: what they are, and what runs them ----
+
+_AISBENCH, _OPENCOMPASS = "AISBench runs it: ais_bench FILE.", "OpenCompass runs it: opencompass FILE."
+
+_TASKS = {
+    "SWEBench": "SWE-bench: an agent repairs software in containers, and the software's own tests judge the repair",
+    "Harbor": "Harbor: an agent works on tasks in containers, which judge what it leaves",
+    "TAU2Bench": "tau2-bench: an agent calls tools, and talks to a user whom a second model plays",
+    "VBench": "VBench: videos that a model has made are rated by other models",
+}
+"""What AISBench runs by tasks of its own, by the beginning of the names of datasets and tasks."""
+
+_INFERENCERS = {
+    "ToTInferencer": "a tree of thoughts: the config's prompt_wrapper has the model propose steps and rate them",
+    "SWCELossInferencer": "the loss of all rows as one sequence of tokens, in sliding windows (bits per character)",
+    "MinKPercentInferencer": "the likelihood of the least likely tokens of a text, a sign that a model has seen it",
+    **dict.fromkeys(("ChatMLInferencer", "ParallelChatMLInferencer"), "rows that are ChatML conversations"),
+}
+_CHATML = "a ChatML dataset: a path and an evaluator, for which OpenCompass makes prompts, reader and judge itself"
+_OWN_TASKS = ("OpenICL", "Empty")
+"""The beginnings of the names of ordinary tasks, which run what the entries describe, or nothing."""
+
+
+def tasks_named(variables: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the framework's special tasks by which a whole evaluation file runs its entries."""
+    return tuple(dict.fromkeys(_tasks(variables)))
+
+
+def _tasks(variables: Mapping[str, Any]) -> Iterator[str]:
+    for section in ("infer", "eval"):
+        value: Any = variables.get(section)
+        for key in ("runner", "task", "type"):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None and not short(value).startswith(_OWN_TASKS):
+            yield short(value)
+
+
+def what_it_is(body: Mapping[str, Any], tasks: tuple[str, ...]) -> tuple[str, str]:
+    """Return what an entry is and what runs it, if kshot does not; two empty texts if it does."""
+    infer_cfg, eval_cfg = body.get("infer_cfg"), body.get("eval_cfg")
+    inferencer = infer_cfg.get("inferencer") if isinstance(infer_cfg, Mapping) else None
+    kind = short(inferencer.get("type")) if isinstance(inferencer, Mapping) else ""
+    if kind in _INFERENCERS:
+        return f"for {kind}, {_INFERENCERS[kind]}", _OPENCOMPASS
+    if kind and isinstance(eval_cfg, Mapping) and "evaluator" in eval_cfg:
+        return "", ""
+    for name in (short(body.get("type", "")), *tasks):
+        if said := next((said for start, said in _TASKS.items() if name.startswith(start)), ""):
+            return said, _AISBENCH
+    if infer_cfg is None and "reader_cfg" not in body and tasks:
+        return f"the work of {tasks[0]}, a task of its framework's own", _AISBENCH
+    if infer_cfg is None and isinstance(body.get("args"), Mapping) and "type" not in body:
+        return "the work of an agent (it has args, and no prompts)", _AISBENCH
+    return (_CHATML, _OPENCOMPASS) if infer_cfg is None and "evaluator" in body else ("", "")
+
+
+# ---- an entry ----
 
 _TAKEN_OUT = ("type", "abbr", "reader_cfg", "infer_cfg", "eval_cfg", "n", "k")  # by the frameworks themselves
 _NOT_FOR_LOADERS = frozenset((*_TAKEN_OUT, "judge_infer_cfg", "local_mode", "trust_remote_code"))
@@ -281,3 +339,38 @@ def _named_retriever(name: str) -> Any:
         return getattr(retrievers, name)  # the package imports each retriever when it is first used
     entry = retrievers.RETRIEVERS.find(name)
     return None if entry is None else entry.load()
+
+
+# ---- prompts for retrievers that choose examples by them ----
+
+_OWN = ("ice_template", "prompt_template", "labels")
+"""The options of such a retriever that say how its prompts are made."""
+
+
+def with_prompts(options: Mapping[str, Any], rows: SelectedRows, *, strict: bool) -> dict[str, Any]:
+    """Return the options of a retriever with a function that gives the prompts of all labels for some examples."""
+    plain = {name: value for name, value in options.items() if name not in _OWN}
+    if options.get("ice_template") is None:
+        raise DataError(
+            "the retriever has no ice_template", where=rows.abbr, hint="Give it the ice_template of infer_cfg."
+        )
+    wanted = {name: options[name] for name in ("ice_template", "prompt_template") if options.get(name) is not None}
+    inferencer = {"type": "PPLInferencer", "labels": options.get("labels")}
+    infer_cfg = {**wanted, "inferencer": inferencer, "retriever": {**plain, "type": "MDLRetriever"}}
+    plan = make_plan(infer_cfg, [[0]], len(rows.input_columns), strict=strict)
+    chosen: list[list[int]] = [[] for _ in rows.test]
+    rendered = Rendered(rows, chosen, plan, strict=strict)
+
+    def prompts(row: int, examples: Sequence[int]) -> LabelPrompts:
+        chosen[row] = list(examples)
+        ice = rendered.ice_of(row, bare=strict)
+        template = plan.prompt_template
+        if isinstance(ice, Messages) or template is None:
+            raise DataError("examples that are messages cannot be weighed by a text model", where=rows.abbr)
+        shown = str(ice)
+        texts = [
+            str(template.generate_label_prompt_item(rows.asked(row), shown, label)) for label in rendered.labels or ()
+        ]
+        return LabelPrompts(shown + plan.eos, texts)
+
+    return {**plain, "prompts": prompts}

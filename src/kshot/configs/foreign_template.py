@@ -1,4 +1,4 @@
-"""Templates of a home, which fill prompts in its confined worker."""
+"""Templates of a home, which fill prompts in its confined worker, and retrievers, which choose examples there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from kshot.configs.home import Home
 from kshot.configs.planning import TEMPLATES
+from kshot.configs.rows import SelectedRows
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -85,3 +86,31 @@ def with_foreign_templates(infer_cfg: Mapping[str, Any], scope: Scope) -> dict[s
         if home is not None:
             found[part] = ForeignTemplate(home, name, {key: value for key, value in config.items() if key != "type"})
     return found
+
+
+# ---- retrievers ----
+
+
+class ForeignRetriever:
+    """Chooses examples by the code of a home."""
+
+    def __init__(self, home: Home, name: Name, options: Mapping[str, Any], rows: SelectedRows) -> None:
+        """``rows`` are those to choose from and to choose for."""
+        self._home, self._name, self._options, self._rows = home, name, dict(options), rows
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a run records about the choice."""
+        return {"retriever": self._name.whole, "home": self._home.digest}
+
+    def retrieve(self) -> list[list[int]]:
+        """Return the numbers of the training rows to show before each test row."""
+        rows = self._rows
+        return self._home.examples(
+            self._name.whole,
+            self._options,
+            train=rows.train,
+            test=rows.test,
+            columns=rows.input_columns,
+            output=rows.output_column,
+        )

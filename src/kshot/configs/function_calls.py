@@ -16,7 +16,7 @@ from kshot.methods.generation import Extract
 Turns: TypeAlias = list[list[dict[str, Any]]]
 """The messages of the user, turn by turn; the first turn begins with the system message."""
 
-MODE = "functions"
+FUNCTION_MODE = "functions"
 """The way of ``names.FRAMEWORK_INFERENCERS`` that is asked here."""
 
 _INTRODUCTION = (

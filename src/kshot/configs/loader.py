@@ -10,13 +10,11 @@ from typing import Any
 from kshot.configs._codec import Codec
 from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.confine import CALL_SECONDS, LOAD_SECONDS, MEMORY_MB, ConfigProcess
-from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.dataset_entry import DatasetEntry, tasks_named
 from kshot.configs.home import Home, find_homes
-from kshot.configs.named_paths import config_file, home_folder, root_folder
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, names_framework
-from kshot.configs.not_run import tasks_named
-from kshot.configs.project import Project
-from kshot.core.errors import DataError
+from kshot.configs.project import Project, config_file, home_folder, root_folder
+from kshot.core.errors import DataError, KshotError
 from kshot.sandbox.calls import UNREADABLE
 from kshot.sandbox.profiles import LAYERS
 
@@ -203,3 +201,26 @@ def entry(body: Mapping[str, Any], *, strict: bool | None = None) -> DatasetEntr
     plain = dict(body)
     named = next((each for each in FRAMEWORKS if names_framework(plain, each)), "")
     return DatasetEntry(plain, strict=not named if strict is None else strict, where="entry", framework=named)
+
+
+# ---- work_dir: where the home would write its results, and where the run folder then lies ----
+
+
+def work_folder(path: Path, home: str | None, config_root: str | None = None) -> str | None:
+    """Return the ``work_dir`` of a config that names one below the current folder; None: it names none there.
+
+    A config does not choose where else files are written.
+    """
+    try:
+        if b"work_dir" not in config_file(path).read_bytes():
+            return None
+        config = load(path, config_root, home=home)
+    except (OSError, KshotError):
+        return None  # running the config will say what is wrong
+    config.close()
+    named = config.variables.get("work_dir")
+    if not isinstance(named, str) or not named.strip():
+        return None
+    here = Path.cwd().resolve()
+    place = (here / named).resolve()
+    return str(place.relative_to(here)) if place != here and place.is_relative_to(here) else None

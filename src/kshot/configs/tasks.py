@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.configs import function_calls, losses
 from kshot.configs.answers import cleaner, extraction, one_cleaned
-from kshot.configs.copies import copies_of, without_copies
+from kshot.configs.data import copies_of, without_copies
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.foreign import HomeEvaluator
 from kshot.configs.evaluators.judges import judge_of_inference, with_base
 from kshot.configs.evaluators.making import evaluator, own_cleanup
 from kshot.configs.evaluators.repeats import Form, Repeated, repeated
 from kshot.configs.evaluators.scores import CorpusMetric, SeesRows
+from kshot.configs.function_calls import FUNCTION_MODE, function_calls, function_turns
 from kshot.configs.inference import (
     LENGTH_COLUMN,
+    LOSS_MODES,
     ConfigMethod,
     answer_to,
     as_prompt,
@@ -25,6 +26,8 @@ from kshot.configs.inference import (
     left_out,
     probabilities,
     sampling,
+    scored_texts,
+    scoring_method,
     with_attacked_prompt,
 )
 from kshot.configs.media import PromptMedia, holds_media
@@ -90,7 +93,7 @@ class ConfigTask:
             self.entry = self.entry.with_body(eval_cfg={})
         samples = self.samples()
         self._show_rows(metrics, samples)
-        keeps = self.settings.keep_thoughts and self.entry.mode not in (*losses.MODES, "clp")
+        keeps = self.settings.keep_thoughts and self.entry.mode not in (*LOSS_MODES, "clp")
         return Task(
             self.entry.abbr,
             samples,
@@ -196,19 +199,19 @@ class ConfigTask:
         system = self.settings.system_prompt or self.model_cfg.get("system_prompt")
         if rendered.mode == "multiturn":
             return place, system
-        if self.entry.mode == function_calls.MODE:
+        if self.entry.mode == FUNCTION_MODE:
             row = rendered.rows.test[place]
-            return function_calls.function_turns(row, f"{self.entry.place}, row {place}"), system
-        if self.entry.mode in losses.MODES:
-            return losses.scored_texts(self.entry, rendered, place, kind=self.kind, meta=self.meta, system=system)
+            return function_turns(row, f"{self.entry.place}, row {place}"), system
+        if self.entry.mode in LOSS_MODES:
+            return scored_texts(self.entry, rendered, place, kind=self.kind, meta=self.meta, system=system)
         shown = rendered.text(place, self.meta) if self.kind == "text" else rendered.chat(place, self.meta)
         with located_in_row(f"{self.entry.place}, row {place}"):
             return as_prompt(shown, system, self._media.content)
 
     def _method(self, metrics: Sequence[Metric]) -> ConfigMethod:
         entry = self.entry
-        if entry.mode in losses.MODES:
-            return losses.scoring_method(entry, self.rendered.labels)
+        if entry.mode in LOSS_MODES:
+            return scoring_method(entry, self.rendered.labels)
         if entry.mode == "clp":
             return probabilities(entry, all_options=any(isinstance(each, CorpusMetric) for each in metrics))
         options, note = sampling(entry, self.settings, self.model_cfg, self.times)
@@ -216,8 +219,8 @@ class ConfigTask:
             self.notes.append(note)
         extract = self._extraction()
         method: ConfigMethod = (
-            function_calls.function_calls(extract, options, self.kind)
-            if entry.mode == function_calls.MODE
+            function_calls(extract, options, self.kind)
+            if entry.mode == FUNCTION_MODE
             else conversation(self.rendered, extract, options, self.kind, self.meta, read=self._media.content)
             if self.rendered.mode == "multiturn"
             else generate_by_row(extract, options)
