@@ -1,6 +1,6 @@
 """What each rule of the reader of replies gains: each is switched off, and all replies are read again.
 
-The reader (``kshot.cleanups.chosen_option``) is five modules of patterns. A rule is one of its ordered rules, a named
+The reader (``kshot.cleanups.chosen_option``) is four modules of patterns. A rule is one of its ordered rules, a named
 pattern or list of words, or a step that takes markup away. A part is one alternative or an optional piece of a pattern.
 A rule that is switched off never matches; a part is cut out of its pattern. The replies have the answer that a reader
 gives: those that the rules were made on, those that were held out, and those that ``--replies`` names.
@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = ("plain_reply", "predicates", "mentions", "statements", "chosen_option")
+MODULES = ("plain_reply", "predicates", "mentions", "chosen_option")
 """The reader, what is imported first."""
 DATA = (ROOT / "tests" / "data" / "replies.jsonl", ROOT / "tests" / "data" / "replies_held_out.jsonl")
 PARTED = ("_RULES", "_STEPS")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.cleanups import theorems
+from kshot.cleanups import formulas
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, cleanup_function
 from kshot.cleanups.formulas import NotABox
 from tests.fuzz.harness import watched
@@ -94,7 +94,7 @@ def test_where_the_projects_differ_each_has_its_own(name, text, opencompass, ais
 )
 def test_theorems_are_computed(text, answer):
     pytest.importorskip("latex2sympy2_extended")
-    assert theorems.TheoremQA_postprocess_v3(text) == answer
+    assert formulas.TheoremQA_postprocess_v3(text) == answer
 
 
 UNITS = (

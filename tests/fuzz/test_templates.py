@@ -6,10 +6,17 @@ from hypothesis import strategies as st
 from kshot.core.errors import BackendError, DataError
 from kshot.core.records import Message
 from kshot.prompts.chat import fold_system, renderer
-from kshot.prompts.dialogue import Messages, PromptList, chat_messages, plain_text, with_meta
+from kshot.prompts.dialogue import (
+    Messages,
+    PromptList,
+    chat_messages,
+    plain_text,
+    reply_places,
+    with_meta,
+    with_replies,
+)
 from kshot.prompts.strings import compile_string, decode_escapes, jinja_environment, names_used
 from kshot.prompts.templates import MMPromptTemplate, MultiTurnPromptTemplate, PromptTemplate, RawPromptTemplate, fill
-from kshot.prompts.turns import reply_places, with_replies
 from tests.fuzz.harness import Told, any_text, fuzz, json_values, told
 
 FIELDS = {

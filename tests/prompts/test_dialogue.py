@@ -3,9 +3,22 @@
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.prompts.dialogue import Messages, PromptList, as_dialogue, chat_items, chat_messages, plain_text, with_meta
+from kshot.prompts.dialogue import (
+    Messages,
+    PromptList,
+    as_dialogue,
+    before_reply,
+    chat_items,
+    chat_messages,
+    given_chat,
+    gold_replies,
+    history_text,
+    plain_text,
+    reply_places,
+    with_meta,
+    with_replies,
+)
 from kshot.prompts.meta import mark
-from kshot.prompts.turns import before_reply, given_chat, gold_replies, history_text, reply_places, with_replies
 
 META = {
     "round": [

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.prompts.media_template import MMPromptTemplate
+from kshot.prompts.templates import MMPromptTemplate
 from tests.media_files import BLUE, RED
 
 FORMS = {

@@ -91,7 +91,7 @@ def test_what_runs_inside_imports_the_standard_library_and_itself(path):
 def test_a_config_loads_the_cleanups_that_configs_can_name_and_no_others():
     loaded = {path.stem for path in inside() if path.parent.name == "cleanups"}
     named = {function.__module__.rpartition(".")[2] for function in CLEANUP_FUNCTIONS.values()}
-    assert loaded == {"config_names", "eval_wrapper", "literals", "spans"} | named  # what those modules share
+    assert loaded == {"config_names", "literals", "spans"} | named  # what those modules share
 
 
 def test_the_packages_of_a_profile_exist():

@@ -10,12 +10,13 @@ import kshot
 from kshot.core.errors import UsageError
 from kshot.core.records import Generated
 from kshot.rescoring import score
-from kshot.sandbox import bubblewrap, process
+from kshot.sandbox import process
 from kshot.sandbox import program as sandbox
 from tests.datasets.fakes import Fake, generation
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="programs are confined on Linux alone")
 RIGHT, TESTS = "def f(x):\n    return x + 1", "assert f(1) == 2"
+BWRAP = sandbox.bubblewrap
 
 
 @pytest.fixture(autouse=True)
@@ -115,10 +116,10 @@ def test_a_dataset_cannot_say_it_either(without_layers):
 
 def test_bwrap_is_used_where_it_works(confined_coverage, monkeypatch, tmp_path):
     monkeypatch.setattr(process, "_BOOT", confined_coverage)  # what counts lines does not lie in its file system
-    bubblewrap.bubblewrap.cache_clear()
-    if bubblewrap.bubblewrap() is None:
+    BWRAP.cache_clear()
+    if BWRAP() is None:
         pytest.skip("there is no bwrap here, or it does not work")
-    monkeypatch.setattr(sandbox, "bubblewrap", bubblewrap.bubblewrap)
+    monkeypatch.setattr(sandbox, "bubblewrap", BWRAP)
     assert sandbox.run(RIGHT, TESTS, 60.0).passed
     (tmp_path / "canary").write_text("canary")
     look = f"import os\ndef f(x):\n    return [os.path.exists(path) for path in ({str(tmp_path)!r}, '/proc/self', '/etc/passwd', '/usr/bin')]"
@@ -133,6 +134,6 @@ def test_a_bwrap_that_does_not_work_is_not_used(fault, monkeypatch, tmp_path):
         (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
         (tmp_path / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    bubblewrap.bubblewrap.cache_clear()
-    assert bubblewrap.bubblewrap() is None
-    bubblewrap.bubblewrap.cache_clear()
+    BWRAP.cache_clear()
+    assert BWRAP() is None
+    BWRAP.cache_clear()

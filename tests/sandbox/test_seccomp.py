@@ -16,8 +16,7 @@ import pytest
 from kshot.configs import load
 from kshot.lmeval.functions import Functions
 from kshot.sandbox import program
-from kshot.sandbox._seccomp import filter_program, install
-from kshot.sandbox._system_calls import of_machine
+from kshot.sandbox._seccomp import filter_program, install, of_machine
 from kshot.sandbox.guest import Guest
 from tests.configs.homes import evaluator_home
 from tests.lmeval.tasks import ref

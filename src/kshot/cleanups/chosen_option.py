@@ -22,10 +22,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kshot.cleanups.mentions import OUT_OF_RANGE, SEVERAL, Mention, Reading
+from kshot.cleanups.mentions import (
+    OUT_OF_RANGE,
+    SEVERAL,
+    Mention,
+    Reading,
+    Statement,
+    conclusions,
+    is_unfinished,
+    option_at,
+    statements,
+)
 from kshot.cleanups.plain_reply import FIRST_TEXT, beginning_and_end, judgements, with_options_marked
 from kshot.cleanups.predicates import CLOSERS, CONSIDERED_BEFORE, NAME, TEXT
-from kshot.cleanups.statements import Statement, conclusions, is_unfinished, option_at, statements
 
 NO_OPTION = -1
 """The index where a reply chooses no option."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kshot.cleanups import code_blocks, first_option, formulas, numbers, options, patterns, phrases, sequences, theorems
-from kshot.cleanups.eval_wrapper import cleaned_as_text, cleaned_value
+from kshot.cleanups import first_option, formulas, patterns, phrases, programs, sequences
+from kshot.cleanups.literals import cleaned_as_text, cleaned_value
 from kshot.cleanups.programs import humaneval_postprocess
 
 
@@ -31,29 +31,29 @@ _NAMES: dict[Callable[..., Any], tuple[str, ...]] = {
     patterns.xml_tag_postprocessor: ("xml_tag_postprocessor", "specific-xml-tag"),
     patterns.first_line: ("TriviaQA",),
     patterns.strip: ("strip",),
-    numbers.first_number_postprocess: ("first_number_postprocess",),
-    options.first_capital_postprocess: ("first_capital_postprocess", "first-capital"),
-    options.last_capital_postprocess: ("last_capital_postprocess", "last-capital"),
-    options.multiple_select_postprocess: ("multiple_select_postprocess", "multiple-select"),
-    options.first_capital_postprocess_multi: ("first_capital_postprocess_multi", "first-capital-multi"),
+    patterns.first_number_postprocess: ("first_number_postprocess",),
+    first_option.first_capital_postprocess: ("first_capital_postprocess", "first-capital"),
+    first_option.last_capital_postprocess: ("last_capital_postprocess", "last-capital"),
+    first_option.multiple_select_postprocess: ("multiple_select_postprocess", "multiple-select"),
+    first_option.first_capital_postprocess_multi: ("first_capital_postprocess_multi", "first-capital-multi"),
     first_option.first_option_postprocess: ("first_option_postprocess", "first-option"),
     first_option.first_option_postprocess_v1: ("first_option_postprocess_v1",),
-    options.last_option_postprocess: ("last_option_postprocess", "last-option"),
+    first_option.last_option_postprocess: ("last_option_postprocess", "last-option"),
     # Those of single datasets.
-    options.bbh_mcq_postprocess: ("bbh_mcq_postprocess", "bbh-mcq", "charm_reason_postprocess", "charm-reason"),
+    first_option.bbh_mcq_postprocess: ("bbh_mcq_postprocess", "bbh-mcq", "charm_reason_postprocess", "charm-reason"),
     patterns.bbh_freeform_postprocess: ("bbh_freeform_postprocess", "bbh-freeform"),
     phrases.bbeh_freeform_postprocess: ("bbeh_freeform_postprocess", "bbeh_freeform"),
     phrases.bbeh_mcq_postprocess: ("bbeh_mcq_postprocess", "bbeh_mcq"),
-    numbers.gsm8k_postprocess: ("gsm8k_postprocess", "gsm8k"),
-    numbers.gsm8k_dataset_postprocess: ("gsm8k_dataset_postprocess", "gsm8k_dataset"),
-    numbers.gsm100_postprocess: ("gsm100_postprocess", "gsm100"),
-    numbers.without_commas: ("gsm100_dataset_postprocess", "gsm100_dataset"),
-    numbers.mgsm_postprocess: ("mgsm_postprocess",),
-    numbers.mathbench_postprocess: ("mathbench_postprocess", "compassbench_objective_v1_3_postprocess"),
-    numbers.scibench_postprocess: ("scibench_postprocess", "scibench"),
-    numbers.InfiniteBench_first_number_postprocess: ("InfiniteBench_first_number_postprocess",),
-    numbers.refcoco_bbox_postprocess: ("refcoco_bbox_postprocess", "refcoco_bbox_1000"),
-    numbers.get_lmm_point_list: ("get_lmm_point_list",),
+    patterns.gsm8k_postprocess: ("gsm8k_postprocess", "gsm8k"),
+    patterns.gsm8k_dataset_postprocess: ("gsm8k_dataset_postprocess", "gsm8k_dataset"),
+    patterns.gsm100_postprocess: ("gsm100_postprocess", "gsm100"),
+    patterns.without_commas: ("gsm100_dataset_postprocess", "gsm100_dataset"),
+    patterns.mgsm_postprocess: ("mgsm_postprocess",),
+    patterns.mathbench_postprocess: ("mathbench_postprocess", "compassbench_objective_v1_3_postprocess"),
+    patterns.scibench_postprocess: ("scibench_postprocess", "scibench"),
+    patterns.InfiniteBench_first_number_postprocess: ("InfiniteBench_first_number_postprocess",),
+    patterns.refcoco_bbox_postprocess: ("refcoco_bbox_postprocess", "refcoco_bbox_1000"),
+    patterns.get_lmm_point_list: ("get_lmm_point_list",),
     formulas.math_postprocess: ("math_postprocess",),
     formulas.math_postprocess_v2: ("math_postprocess_v2", "math_postprocess_v3"),
     formulas.math_intern_postprocess: ("math_intern_postprocess",),
@@ -65,20 +65,20 @@ _NAMES: dict[Callable[..., Any], tuple[str, ...]] = {
     phrases.unchanged: (
         *("needlebench_postprocess", "needlebench_dataset_postprocess", "needlebench", "needlebench_dataset"),
     ),
-    theorems.TheoremQA_postprocess: ("TheoremQA_postprocess", "TheoremQA"),
-    theorems.TheoremQA_postprocess_v2: ("TheoremQA_postprocess_v2",),
-    theorems.TheoremQA_postprocess_v3: ("TheoremQA_postprocess_v3",),
-    theorems.TheoremQA_postprocess_v4: ("TheoremQA_postprocess_v4",),
+    formulas.TheoremQA_postprocess: ("TheoremQA_postprocess", "TheoremQA"),
+    formulas.TheoremQA_postprocess_v2: ("TheoremQA_postprocess_v2",),
+    formulas.TheoremQA_postprocess_v3: ("TheoremQA_postprocess_v3",),
+    formulas.TheoremQA_postprocess_v4: ("TheoremQA_postprocess_v4",),
     phrases.olympiadbench_postprocess_v2: ("olympiadbench_postprocess_v2",),
     humaneval_postprocess: ("humaneval_postprocess", "humaneval", "mbpp_postprocess"),
-    code_blocks.humaneval_postprocess_v2: ("humaneval_postprocess_v2",),
-    code_blocks.humaneval_postprocess_v3: ("humaneval_postprocess_v3",),
-    code_blocks.humaneval_internal_v1_postprocess: ("humaneval_internal_v1_postprocess",),
-    code_blocks.humaneval_internal_v2_postprocess: ("humaneval_internal_v2_postprocess",),
-    code_blocks.ds1000_postprocess: ("ds1000_postprocess", "ds1000"),
-    code_blocks.ds1000_completion_postprocess: ("ds1000_completion_postprocess", "ds1000_completion"),
-    code_blocks.ds1000_matplotlib_postprocess: ("ds1000_matplotlib_postprocess", "ds1000_matplotlib"),
-    code_blocks.cruxeval_o_postprocess: ("cruxeval_o_postprocess",),
+    programs.humaneval_postprocess_v2: ("humaneval_postprocess_v2",),
+    programs.humaneval_postprocess_v3: ("humaneval_postprocess_v3",),
+    programs.humaneval_internal_v1_postprocess: ("humaneval_internal_v1_postprocess",),
+    programs.humaneval_internal_v2_postprocess: ("humaneval_internal_v2_postprocess",),
+    programs.ds1000_postprocess: ("ds1000_postprocess", "ds1000"),
+    programs.ds1000_completion_postprocess: ("ds1000_completion_postprocess", "ds1000_completion"),
+    programs.ds1000_matplotlib_postprocess: ("ds1000_matplotlib_postprocess", "ds1000_matplotlib"),
+    programs.cruxeval_o_postprocess: ("cruxeval_o_postprocess",),
     phrases.first_line_of: ("samsum_postprocess", "trec_postprocess", "lsht_postprocess", "triviaqa_postprocess"),
     phrases.Xsum_postprocess: ("Xsum_postprocess", "Xsum"),
     phrases.flores_postprocess: ("flores_postprocess", "flores"),
@@ -151,7 +151,7 @@ def _wrappers(framework: str) -> dict[str, Callable[..., Any]]:
     return dict.fromkeys(_NAMES[general_eval_wrapper_postprocess], wrapper)
 
 
-_STRICT_GSM8K = dict.fromkeys(("gsm8k_dataset_postprocess", "gsm8k_dataset"), numbers.gsm8k_dataset_strict)
+_STRICT_GSM8K = dict.fromkeys(("gsm8k_dataset_postprocess", "gsm8k_dataset"), patterns.gsm8k_dataset_strict)
 
 FRAMEWORK_FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
     "opencompass": {**_STRICT_GSM8K, **_wrappers("opencompass")},
@@ -159,9 +159,9 @@ FRAMEWORK_FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {
         **_STRICT_GSM8K,
         **_wrappers("ais_bench"),
         **dict.fromkeys(("bbh_freeform_postprocess", "bbh-freeform"), patterns.bbh_freeform_ais_bench),
-        "humaneval_internal_v1_postprocess": code_blocks.humaneval_internal_v1_ais_bench,
-        "humaneval_postprocess_v2": code_blocks.humaneval_v2_ais_bench,
-        "humaneval_postprocess_v3": code_blocks.humaneval_v3_ais_bench,
+        "humaneval_internal_v1_postprocess": programs.humaneval_internal_v1_ais_bench,
+        "humaneval_postprocess_v2": programs.humaneval_v2_ais_bench,
+        "humaneval_postprocess_v3": programs.humaneval_v3_ais_bench,
         "math_postprocess_v2": formulas.math_postprocess_v2_ais_bench,
         "needlebench_atc_postprocess_v2": formulas.needlebench_atc_ais_bench,
     },
@@ -190,8 +190,8 @@ def prepare(job: dict[str, Any]) -> None:
 TAKE_NO_PATTERNS = frozenset(
     (
         *(first_option.first_option_postprocess, first_option.first_option_postprocess_v1),
-        *(options.last_option_postprocess, patterns.xml_tag_postprocessor, patterns.extract_non_reasoning_content),
-        *(numbers.mgsm_postprocess, numbers.mathbench_postprocess, phrases.olympiadbench_postprocess_v2),
+        *(first_option.last_option_postprocess, patterns.xml_tag_postprocessor, patterns.extract_non_reasoning_content),
+        *(patterns.mgsm_postprocess, patterns.mathbench_postprocess, phrases.olympiadbench_postprocess_v2),
         *(phrases.with_language, phrases.with_language_name, phrases.clbench_pred_postprocess),
         *(phrases.atlas_pred_postprocess, sequences.Mol_Instructions_postprocess_BioText),
         *(sequences.Mol_Instructions_postprocess_Mol, sequences.PEER_postprocess_float_compare),
@@ -201,7 +201,7 @@ TAKE_NO_PATTERNS = frozenset(
 """Clean-ups whose options are never regular expressions. Others run in a process of their own if a config gives any."""
 
 SLOW_IMPORTS: dict[Callable[..., Any], str] = dict.fromkeys(
-    (theorems.TheoremQA_postprocess_v3, theorems.TheoremQA_postprocess_v4), "latex2sympy2_extended"
+    (formulas.TheoremQA_postprocess_v3, formulas.TheoremQA_postprocess_v4), "latex2sympy2_extended"
 )
 """Clean-ups that always run in a process of their own, and the module that it imports before the time counts.
 

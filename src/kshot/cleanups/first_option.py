@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Any
+
+from kshot.cleanups.patterns import after_answer_is
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
 
 # How the forms are written: X an option letter, _ any white space, ~ at most one sign of it, + at least one,
 # [x] x or nothing, (a/b) a or b, . the full stop itself, % the end of the reply.
@@ -208,3 +212,40 @@ def first_option_postprocess(text: str, options: str, cushion: bool = True) -> s
 def first_option_postprocess_v1(text: str, options: str, cushion: bool = True) -> str:  # noqa: FBT001, FBT002 - as above
     """Find the option that the last 200 characters of a reply settle on."""
     return first_option_postprocess(text[-200:], options, cushion)
+
+
+# ---- letters wherever they stand ----
+
+
+def first_capital_postprocess(text: str) -> str:
+    """Take the first capital letter."""
+    return next((letter for letter in text if letter.isupper()), "")
+
+
+def last_capital_postprocess(text: str) -> str:
+    """Take the last capital letter."""
+    return next((letter for letter in reversed(text) if letter.isupper()), "")
+
+
+def multiple_select_postprocess(text: str) -> str:
+    """Take all capital letters, each once, in alphabetical order."""
+    return "".join(sorted({letter for letter in text if letter.isupper()}))
+
+
+def first_capital_postprocess_multi(text: str) -> str:
+    """Take the first run of the letters A to D."""
+    found = re.search(r"[A-D]+", text)
+    return found[0] if found else ""
+
+
+def last_option_postprocess(text: str, options: str, cushion: Any = None) -> str:  # noqa: ARG001 - configs pass it
+    """Take the last of the option letters, wherever it stands."""
+    found = re.findall(letter_class(options), text)
+    return found[-1] if found else ""
+
+
+def bbh_mcq_postprocess(text: str) -> str:
+    """Take the letter after "answer is", in brackets or bare."""
+    answer = after_answer_is(text)
+    found = re.search(r"\(([A-Z])\)*", answer) or re.search(r"([A-Z])", answer)
+    return found[1] if found else answer

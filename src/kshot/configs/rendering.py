@@ -40,10 +40,22 @@ from typing import Any, Literal, TypeAlias
 from kshot.configs.planning import PromptMode, PromptPlan, label_list, located, located_in_row, make_plan
 from kshot.configs.rows import OPENCOMPASS, SelectedRows, Splits, read_rows
 from kshot.core.errors import DataError
-from kshot.prompts.dialogue import Filled, Messages, Mode, PromptList, chat_messages, with_meta
+from kshot.prompts.dialogue import (
+    Filled,
+    Messages,
+    Mode,
+    PromptList,
+    before_reply,
+    chat_messages,
+    given_chat,
+    gold_replies,
+    history_text,
+    reply_places,
+    with_meta,
+    with_replies,
+)
 from kshot.prompts.meta import Meta
-from kshot.prompts.raw_messages import RawPromptTemplate
-from kshot.prompts.turns import before_reply, given_chat, gold_replies, history_text, reply_places, with_replies
+from kshot.prompts.templates import RawPromptTemplate
 
 PromptKind: TypeAlias = Literal["text", "chat"]
 """Whether a prompt is text for a base model or messages for a chat model."""

@@ -13,7 +13,7 @@ import sys
 import time
 from importlib.machinery import SourceFileLoader
 
-from kshot.sandbox import _kernel, _landlock, _limits, _seccomp
+from kshot.sandbox import _kernel, _seccomp
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -179,9 +179,9 @@ def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) 
         frozen = own_root or (apart and _kernel.freeze_files(folder))
         _kernel.drop_privileges()
         if "landlock" in layers:
-            locked = _landlock.restrict_writing(folder, job["landlock_abi"], network=network)
+            locked = _kernel.restrict_writing(folder, job["landlock_abi"], network=network)
             if readable is not None:
-                locked = _landlock.restrict_reading(_existing(readable)) and locked
+                locked = _kernel.restrict_reading(_existing(readable)) and locked
         filtered = "seccomp" in layers and _seccomp.install(files_frozen=frozen, network=network)
     try:
         os.chdir(job["cwd"])  # again: another file system may lie there now
@@ -190,7 +190,7 @@ def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) 
     # In a user namespace of its own, where root is nobody, the limit counts the threads of this process alone.
     by_bubblewrap = job.get("in_bubblewrap", False) and os.stat("/usr/lib").st_uid == _NOBODY  # noqa: PTH116 - pathlib takes long to load
     most = job.get("max_threads") if apart or by_bubblewrap else None
-    _limits.set_limits(job["limits"], processes=most if filtered else 0)
+    _kernel.set_limits(job["limits"], processes=most if filtered else 0)
     lacking = [] if filtered else ["seccomp"]
     if not (locked or own_root or job.get("in_bubblewrap", False)):
         lacking.append("Landlock (Linux 6.2 or later)" + (" or mount namespaces" if job["own_root"] else ""))

@@ -1,4 +1,4 @@
-"""Namespaces, mounts and capabilities of the Linux kernel. Runs inside the confined process.
+"""Namespaces, mounts, capabilities, Landlock and limits of the kernel. Runs inside the confined process.
 
 Each function returns whether its layer is in place. A kernel or container that refuses one is not an error here.
 """
@@ -13,6 +13,7 @@ TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
+
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
 _CLONE_NEWPID, _CLONE_NEWNET, _CLONE_NEWUTS = 0x20000000, 0x40000000, 0x04000000
@@ -142,3 +143,83 @@ def drop_privileges() -> None:
     for capability in range(_LAST_CAPABILITY + 1):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     libc.capset(struct.pack("=Ii", _CAPABILITIES_V3, 0), struct.pack("=6I", *[0] * 6))
+
+
+# ---- Landlock, by which a process of Linux forbids itself files and TCP ----
+# drop_privileges comes first: the kernel wants to know that no new privileges can be gained.
+
+_SYS_CREATE_RULESET, _SYS_ADD_RULE, _SYS_RESTRICT_SELF = 444, 445, 446
+_ASK_VERSION, _RULE_PATH_BENEATH = 1, 1
+
+# Rights, as bits: execute 0, write 1, read 2-3, remove and make 4-12, rename across 13, truncate 14, ioctl 15
+_EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 1 << 2, 1 << 3, 1 << 14
+_WRITE_RIGHTS_SINCE = {1: 0b0001_1111_1111_0000, 2: 1 << 13, 3: _TRUNCATE, 5: 1 << 15}
+_TCP = 0b11
+_SCOPES = 0b11  # abstract sockets, and signals, to processes outside
+_ABI_TRUNCATE, _ABI_TCP, _ABI_SCOPES = 3, 4, 6
+
+
+def restrict_writing(folder: str, newest: int, *, network: bool = False) -> bool:
+    """Forbid writing, deleting, making and executing files outside the folder, and TCP; True: truncating, too.
+
+    ``newest``: the highest version of Landlock to use.
+    """
+    abi = min(newest, ctypes.CDLL(None).syscall(_SYS_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION))
+    if abi < 1:
+        return False
+    write = _WRITE | sum(bits for since, bits in _WRITE_RIGHTS_SINCE.items() if since <= abi)
+    handled = struct.pack("=Q", write | _EXECUTE)
+    if abi >= _ABI_TCP:
+        handled += struct.pack("=Q", 0 if network else _TCP)
+    if abi >= _ABI_SCOPES:
+        handled += struct.pack("=Q", _SCOPES)
+    truncate = _TRUNCATE if abi >= _ABI_TRUNCATE else 0
+    return _restrict(handled, [(folder, write), (os.devnull, _WRITE | truncate)]) and abi >= _ABI_TRUNCATE
+
+
+def restrict_reading(paths: Iterable[str]) -> bool:
+    """Forbid reading anything but these files and folders; a kernel without Landlock leaves this to the audit hook."""
+    folder = _READ_FILE | _READ_FOLDER
+    rules = [(path, folder if os.path.isdir(path) else _READ_FILE) for path in paths]  # noqa: PTH112 - pathlib takes long to load
+    return _restrict(struct.pack("=Q", folder), rules)
+
+
+def _restrict(handled: bytes, rules: Iterable[tuple[str, int]]) -> bool:
+    """Forbid the handled rights, but for those that a rule grants below a path."""
+    call = ctypes.CDLL(None).syscall
+    ruleset = call(_SYS_CREATE_RULESET, handled, ctypes.c_size_t(len(handled)), 0)
+    if ruleset < 0:
+        return False
+    try:
+        for path, rights in rules:
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            call(_SYS_ADD_RULE, ruleset, _RULE_PATH_BENEATH, struct.pack("=Qi", rights, place), 0)
+            os.close(place)
+        return bool(call(_SYS_RESTRICT_SELF, ruleset, 0) == 0)
+    finally:
+        os.close(ruleset)
+
+
+# ---- limits on what this process may use ----
+
+
+def set_limits(table: dict[str, int], *, processes: int | None) -> None:
+    """Set limits by their names in ``resource``; a limit that this system does not have is left out.
+
+    ``processes`` counts all processes of the user; None: the system call filter forbids new ones already.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limits = table if processes is None else {**table, "RLIMIT_NPROC": processes}
+    for name, most in limits.items():
+        kind = getattr(resource, name, None)  # which of them there are depends on the system
+        if kind is None:
+            continue
+        hard = resource.getrlimit(kind)[1]
+        value = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        try:
+            resource.setrlimit(kind, (value, value))
+        except (ValueError, OSError):  # macOS has no limit on address space
+            continue

@@ -20,20 +20,24 @@ import builtins
 import json
 import math
 import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from io import BufferedReader
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.records import AskFailed, Failed
 from kshot.core.visible import ADDRESS, OBJECT
 from kshot.sandbox._wire import MAX_REPORT_BYTES, Decoder, Garbled
-from kshot.sandbox.bubblewrap import bubblewrap
 from kshot.sandbox.process import ConfinedProcess
 from kshot.sandbox.profiles import LAYERS, PROGRAM
 
@@ -256,3 +260,42 @@ def _drain(pipe: BufferedReader, report: bytearray) -> None:
     with pipe:
         while chunk := pipe.read1(MAX_REPORT_BYTES):
             report += chunk[: max(0, MAX_REPORT_BYTES - len(report))]
+
+
+# ---- bwrap, where it is installed and works ----
+
+_SECONDS = 20.0
+_SYSTEM = (*("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo"),)
+_SCRATCH_BYTES = 64 << 20
+Command = Callable[[Path], Sequence[str]]
+
+
+@cache
+def bubblewrap() -> Command | None:
+    """Return the function that gives the command for a folder; None: there is no bwrap that works here."""
+    program = shutil.which("bwrap") if sys.platform == "linux" else None
+    if program is None:
+        return None
+
+    def command(folder: Path) -> list[str]:
+        shown = [option for path in (*_SYSTEM, *_python()) for option in ("--ro-bind-try", path, path)]
+        # As process 1 the worker ends when all others have: nothing is left a moment longer.
+        return [
+            *(program, "--unshare-all", "--die-with-parent", "--as-pid-1", "--dev", "/dev", *shown),
+            *("--size", str(_SCRATCH_BYTES), "--tmpfs", str(folder), "--chdir", str(folder), "--"),
+        ]
+
+    try:
+        trial = [*command(Path(tempfile.gettempdir(), "kshot-trial")), sys.executable, "-I", "-S", "-c", ""]
+        works = subprocess.run(trial, capture_output=True, timeout=_SECONDS, check=False).returncode == 0  # noqa: S603 - our own interpreter
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return command if works else None
+
+
+def _python() -> list[str]:
+    """Return what the interpreter and the worker consist of: folders that do not lie in each other, and a file."""
+    executable = Path(sys.executable)
+    own = {Path(prefix, name) for prefix in (sys.prefix, sys.base_prefix) for name in ("lib", "lib64", "pyvenv.cfg")}
+    own |= {executable.parent, executable.resolve().parent, Path(__file__).parent}
+    return sorted(str(path) for path in own if not own.intersection(path.parents))

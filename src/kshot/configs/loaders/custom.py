@@ -10,7 +10,7 @@ from kshot.configs.loaders.reading import DataPlace, Loader, MissingFileError, c
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
-from kshot.prompts.media_template import MMPromptTemplate
+from kshot.prompts.templates import MMPromptTemplate
 
 # ---- rows of one's own ----
 
