@@ -340,7 +340,7 @@ def export_passages(
 
 def _exported(task: Task[Any], found: Sequence[Mapping[str, Any]], folder: Path, run: Path) -> Iterator[Path]:
     from kshot.backends.search.recorded import write_trec
-    from kshot.passages.export import export_benchmark
+    from kshot.passages.graded import export_benchmark
 
     yield from export_benchmark(task, folder)
     rankings: dict[str, list[tuple[str, Ranking]]] = {}

@@ -6,10 +6,8 @@ from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Sample
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import LOOKUP_TASKS, TASKS, answers, dumps, generate
-from kshot.lookup.metric import LookupAccuracy
-from kshot.lookup.prompt_writer import prompts
-from kshot.lookup.scoring import KINDS, RULES, chance, error_kind, gaps
-from kshot.lookup.templates import VARIANTS, default_texts, fill, load_texts, variant
+from kshot.lookup.prompt_writer import VARIANTS, default_texts, fill, load_texts, prompts, variant
+from kshot.lookup.scoring import KINDS, RULES, LookupAccuracy, chance, error_kind, gaps
 from tests.fuzz.harness import Told, any_text, folder, fuzz, grafted, json_bytes, json_values, mutated, told
 
 tasks = st.sampled_from(sorted(LOOKUP_TASKS))

@@ -5,10 +5,9 @@ from pathlib import Path
 import jinja2
 from hypothesis import strategies as st
 
-from kshot.lmeval.documents import as_table
+from kshot.lmeval.documents import as_table, template
 from kshot.lmeval.files import task_config
 from kshot.lmeval.functions import Functions
-from kshot.lmeval.rendering import template
 from kshot.lmeval.task_file import TaskFile
 from tests.fuzz.harness import Told, any_text, fuzz, json_values, told
 

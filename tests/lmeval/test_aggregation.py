@@ -3,7 +3,7 @@ import math
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.lmeval.aggregation import AGGREGATIONS, aggregated
+from kshot.lmeval.figures import AGGREGATIONS, aggregated
 
 
 def figure(name, values):

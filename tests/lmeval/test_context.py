@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.lmeval.context import ContextMessage, Delimiters, chat_turns, joined, plain_text, turn
+from kshot.lmeval.requests import ContextMessage, Delimiters, chat_turns, joined, plain_text, turn
 
 MARKS = Delimiters("->", "##")
 

@@ -2,8 +2,8 @@ import pytest
 
 from kshot.core.errors import DataError
 from kshot.core.records import Failed
-from kshot.lmeval import patterns
-from kshot.lmeval.patterns import FILTERED, WITHOUT, filtered_by_pattern, without_patterns
+from kshot.lmeval import pipelines
+from kshot.lmeval.pipelines import FILTERED, WITHOUT, filtered_by_pattern, without_patterns
 
 
 def test_a_filter_runs_in_the_confined_process():
@@ -32,7 +32,7 @@ def test_a_pattern_that_does_not_finish_fails_only_where_it_does_not(monkeypatch
 
 def test_too_many_responses_that_do_not_finish_refuse_the_task(monkeypatch):
     monkeypatch.setattr(WITHOUT, "seconds", 0.1)
-    monkeypatch.setattr(patterns, "MAX_SLOW", 1)
+    monkeypatch.setattr(pipelines, "MAX_SLOW", 1)
     with pytest.raises(DataError, match=r"does not finish within 0.1 s on more than 1 responses"):
         without_patterns(["(x+x+)+y"], [["x" * 40]] * 3)
 

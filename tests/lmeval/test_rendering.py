@@ -3,9 +3,9 @@
 import pytest
 
 from kshot.core.errors import DataError
+from kshot.lmeval.documents import DocFields, template
 from kshot.lmeval.files import task_config
 from kshot.lmeval.functions import Functions
-from kshot.lmeval.rendering import DocFields, template
 
 DOC = {
     "q": "Which\r\nbird?",

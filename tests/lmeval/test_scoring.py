@@ -5,7 +5,7 @@ import math
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.lmeval.patterns import FILTERED, WITHOUT
+from kshot.lmeval.pipelines import FILTERED, WITHOUT
 from tests.lmeval.tasks import ref, task, write
 
 ROWS = {

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from kshot.core.errors import DataError, UsageError
-from kshot.lmeval import names_index
-from kshot.lmeval.names_index import index_tree, read_head
-from kshot.lmeval.tree import Group, GroupAggregate, Leaf, find, groups, leaves
+from kshot.lmeval import tree as trees
+from kshot.lmeval.tree import Group, GroupAggregate, Leaf, find, groups, index_tree, leaves, read_head
 
 pytestmark = pytest.mark.needs("pyyaml")
 
@@ -181,7 +180,7 @@ def test_a_task_with_a_fault_tells_it_when_it_is_needed(tree):
 
 
 def test_names_without_a_tree(tree, monkeypatch, tmp_path):
-    monkeypatch.setattr("kshot.lmeval.roots.find_spec", lambda _: None)
+    monkeypatch.setattr("kshot.lmeval.files.find_spec", lambda _: None)
     with pytest.raises(UsageError, match="Add --lmeval-root DIR"):
         find("owl")
     with pytest.raises(UsageError, match="there is no such folder"):
@@ -225,10 +224,10 @@ def test_the_keys_that_name_something(tmp_path, text, head):
 
 
 def test_a_changed_file_is_read_again_and_others_come_from_the_cache(tree, monkeypatch):
-    monkeypatch.setattr(names_index, "_SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(trees, "_SLOW_SECONDS", 0.0)
     index_tree(tree)
     read = []
-    monkeypatch.setattr(names_index, "read_head", lambda path: read.append(path.name) or read_head(path))
+    monkeypatch.setattr(trees, "read_head", lambda path: read.append(path.name) or read_head(path))
     assert "owl" in index_tree(tree)
     assert read == []
     (tree / "birds/owl.yaml").write_text("task: eagle_owl\ntag: night\n")
@@ -240,7 +239,7 @@ def test_a_changed_file_is_read_again_and_others_come_from_the_cache(tree, monke
     "content", ["", "[]", '{"version": 1}', '{"version": 1, "files": {"a": 3}}', '{"version": 0, "files": 1}']
 )
 def test_a_damaged_cache_is_made_again(tree, monkeypatch, tmp_path, content):
-    monkeypatch.setattr(names_index, "_SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(trees, "_SLOW_SECONDS", 0.0)
     index_tree(tree)
     (kept,) = (tmp_path / "cache/lmeval").iterdir()
     kept.write_text(content)

@@ -5,7 +5,7 @@ import pytest
 from kshot.core.errors import DataError
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import generate, write
-from kshot.lookup.templates import fill
+from kshot.lookup.prompt_writer import fill
 
 
 def test_reads_what_generate_writes(tmp_path):

@@ -6,8 +6,17 @@ import pytest
 import kshot.lookup
 from kshot.core.errors import DataError, UsageError
 from kshot.lookup.generate import TASKS, generate, group_of, write
-from kshot.lookup.prompt_writer import as_prompt, line, prompter
-from kshot.lookup.templates import TEMPLATES, VARIANTS, Variant, default_texts, load_texts, variant
+from kshot.lookup.prompt_writer import (
+    TEMPLATES,
+    VARIANTS,
+    Variant,
+    as_prompt,
+    default_texts,
+    line,
+    load_texts,
+    parse_variant,
+    prompter,
+)
 
 TASK_NAMES = [task for tasks in TASKS.values() for task in tasks]
 
@@ -167,8 +176,8 @@ def test_as_prompt_and_variants():
     assert as_prompt("text").text == "text"
     (chat,) = kshot.lookup.prompts(records("UL")[:1], task="UL", variant="sep|small|bare", model_type="instruct")
     assert [m.role for m in as_prompt(chat).messages] == ["system", "user"]
-    assert variant("nosepsamemath_rule") == Variant("nosep", "same", "math_rule")
-    assert variant("sep|small|bare").folder == "sepsmallbare"
+    assert parse_variant("nosepsamemath_rule") == Variant("nosep", "same", "math_rule")
+    assert parse_variant("sep|small|bare").folder == "sepsmallbare"
     assert len(VARIANTS) == 20
 
 

@@ -10,8 +10,7 @@ import pytest
 
 import kshot
 from kshot.lookup.generate import VOCAB, answers, generate
-from kshot.lookup.prompt_writer import LookupPromptWriter, Shot, prompts
-from kshot.lookup.templates import TEMPLATES, VARIANTS, Variant, default_texts
+from kshot.lookup.prompt_writer import TEMPLATES, VARIANTS, LookupPromptWriter, Shot, Variant, default_texts, prompts
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("tokenizers")

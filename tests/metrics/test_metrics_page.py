@@ -11,8 +11,7 @@ from kshot.configs.evaluators.making import EVALUATORS, evaluator
 from kshot.configs.evaluators.repeats import repeated
 from kshot.configs.scope import Scope
 from kshot.core.metric import measure_names
-from kshot.lookup.metric import LookupAccuracy
-from kshot.lookup.scoring import rules_for
+from kshot.lookup.scoring import LookupAccuracy, rules_for
 from kshot.methods.likelihood import RULES
 from kshot.metrics import METRICS, Accuracy, Chrf, make_metric
 from kshot.metrics.ranking import _KNOWN, AnswerComponents, Relevance

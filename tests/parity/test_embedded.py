@@ -13,8 +13,7 @@ import kshot
 from kshot.backends.embedded import FOLDER, Embedded
 from kshot.core.records import Generate, Generated, Prompt
 from kshot.lookup.generate import TASKS, generate, group_of
-from kshot.lookup.prompt_writer import prompts
-from kshot.lookup.templates import VARIANTS
+from kshot.lookup.prompt_writer import VARIANTS, prompts
 from tests.cases import some
 from tests.commands import CAPITALS
 from tests.tiny_models import ask_all

@@ -9,8 +9,7 @@ import pytest
 
 from kshot.core import text_files
 from kshot.core.errors import DataError, MissingExtra
-from kshot.passages.documents import Document, read_document, read_documents
-from kshot.passages.readers import _joined_lines
+from kshot.passages.documents import Document, _joined_lines, read_document, read_documents
 from tests.fuzz.harness import watched
 
 CHAPTERS = Path(__file__).parents[2].parent / "shared" / "data" / "fastbook" / "chapters"

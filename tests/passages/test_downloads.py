@@ -7,9 +7,8 @@ import threading
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.passages import downloads
-from kshot.passages.downloads import _SafeRedirects, name_in_folder
-from kshot.passages.fetching import local_path
+from kshot.passages import fetching
+from kshot.passages.fetching import _SafeRedirects, local_path, name_in_folder
 
 
 class Liar(http.server.BaseHTTPRequestHandler):
@@ -50,13 +49,13 @@ def liar(tmp_path, monkeypatch):
 
 
 def test_a_body_without_end(liar, monkeypatch):
-    monkeypatch.setattr(downloads, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(fetching, "MAX_BYTES", 1 << 20)
     with pytest.raises(DataError, match=r"the size is above the limit .* for downloads\. Download it yourself"):
         local_path(f"{liar}/endless.json")
 
 
 def test_a_body_that_takes_for_ever(liar, monkeypatch):
-    monkeypatch.setattr(downloads, "MAX_SECONDS", -1)
+    monkeypatch.setattr(fetching, "MAX_SECONDS", -1)
     with pytest.raises(DataError, match="the time is above the limit"):
         local_path(f"{liar}/endless.json")
 
@@ -67,7 +66,7 @@ def test_half_a_body(liar):
 
 
 def test_too_many_files(liar, monkeypatch):
-    monkeypatch.setattr(downloads, "MAX_FILES", 10)
+    monkeypatch.setattr(fetching, "MAX_FILES", 10)
     with pytest.raises(DataError, match="the number of files is above the limit of 10"):
         local_path(f"{liar}/listing/")
 
@@ -85,13 +84,13 @@ def test_a_password_is_not_shown():
 
 
 def redirected(before, after):
-    return _SafeRedirects().redirect_request(downloads.Request(before), None, 302, "Found", {}, after)
+    return _SafeRedirects().redirect_request(fetching.Request(before), None, 302, "Found", {}, after)
 
 
 def test_a_redirect_loses_neither_tls_nor_the_public_network(monkeypatch):
     addresses = {"public": "93.184.216.34", "other": "8.8.8.8", "home": "192.168.1.1", "own": "127.0.0.1"}
     addresses |= {"cloud": "169.254.169.254", "six": "::ffff:10.0.0.1"}
-    monkeypatch.setattr(downloads.socket, "getaddrinfo", lambda host, _: [(0, 0, 0, "", (addresses[host], 0))])
+    monkeypatch.setattr(fetching.socket, "getaddrinfo", lambda host, _: [(0, 0, 0, "", (addresses[host], 0))])
     assert redirected("https://public/a", "https://other/b").full_url == "https://other/b"
     assert redirected("http://public/a", "https://other/b") is not None
     assert redirected("http://own/a", "http://home/b") is not None  # the user named a private server

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kshot.configs.evaluators.basic import SameNumber, SameText
 from kshot.configs.evaluators.repeats import repeated
-from kshot.lookup.metric import LookupAccuracy
+from kshot.lookup.scoring import LookupAccuracy
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity
 from kshot.metrics.matching import ExactMatch, SquadEm, SquadF1
 from kshot.metrics.perplexity import Greedy

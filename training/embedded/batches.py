@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from kshot.lookup.generate import LOOKUP_TASKS, TASKS, VOCAB
-from kshot.lookup.templates import SEPARATORS, TEMPLATES, Variant, default_texts, fill
+from kshot.lookup.prompt_writer import SEPARATORS, TEMPLATES, Variant, default_texts, fill
 
 NAMES = [task for tasks in TASKS.values() for task in tasks]
 MAX_LENGTH = 88

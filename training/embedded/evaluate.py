@@ -10,8 +10,7 @@ from model import Llama
 from tokenizers import Tokenizer
 
 from kshot.lookup.generate import TASKS, generate, group_of
-from kshot.lookup.prompt_writer import prompts
-from kshot.lookup.templates import TEMPLATES
+from kshot.lookup.prompt_writer import TEMPLATES, prompts
 
 NAMES = [task for tasks in TASKS.values() for task in tasks]
 LENGTHS = (10, 20, 30, 40, 60, 80, 100, 120)

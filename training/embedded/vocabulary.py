@@ -14,7 +14,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from kshot.lookup.generate import VOCAB
-from kshot.lookup.templates import default_texts
+from kshot.lookup.prompt_writer import default_texts
 
 SIZE = 480
 END = "<|end|>"

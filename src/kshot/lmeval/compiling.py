@@ -13,8 +13,7 @@ from kshot.lmeval.asking import DocumentMethod, RequestForms, generation_method,
 from kshot.lmeval.document_answers import DocumentAnswers
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions
-from kshot.lmeval.likelihood_scores import NO_OPTION, gold_index
-from kshot.lmeval.scoring import ScoredDocuments
+from kshot.lmeval.scoring import NO_OPTION, ScoredDocuments, gold_index
 from kshot.lmeval.settings import LmevalSettings
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from kshot.core.errors import DataError
 from kshot.core.records import Failed
 from kshot.lmeval.files import FunctionRef, TaskConfig
-from kshot.lmeval.patterns import without_patterns
+from kshot.lmeval.pipelines import without_patterns
 
 MUTUAL_INFO = "acc_mutual_info"
 """The metric that also asks for each choice without a context."""

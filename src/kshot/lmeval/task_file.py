@@ -11,10 +11,9 @@ from typing import Any
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.lmeval.documents import Documents
-from kshot.lmeval.files import TaskConfig, read_body, task_config
+from kshot.lmeval.files import TaskConfig, read_body, root_of, task_config
 from kshot.lmeval.functions import Functions, functions_of
 from kshot.lmeval.requests import ChatForm, ChatTemplate, RequestForm, doc_requests, request_counts, shots_of
-from kshot.lmeval.roots import root_of
 
 
 class TaskFile:

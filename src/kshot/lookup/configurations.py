@@ -14,10 +14,9 @@ from kshot.core.records import Answers, Prompt, Row, Sample
 from kshot.core.text_files import lines_of, regular_file
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import TASKS, file_name, generate, group_of
-from kshot.lookup.prompt_writer import as_prompt, prompter
+from kshot.lookup.prompt_writer import VARIANTS, Variant, as_prompt, parse_variant, prompter
 from kshot.lookup.scoring import rules_for
 from kshot.lookup.settings import LookupSettings
-from kshot.lookup.templates import VARIANTS, Variant, variant
 
 DEFAULT_LENGTHS = (10, 20, 30)
 DEFAULT_SAMPLES = 100
@@ -82,7 +81,7 @@ class LookupFile:
 
 def configurations(settings: LookupSettings, tasks: Sequence[str]) -> Iterator[LookupConfiguration]:
     """Yield what the settings ask for, in the order variants → tasks → lengths."""
-    variants = [variant(text) for text in _variants(settings)]
+    variants = [parse_variant(text) for text in _variants(settings)]
     files = list(_files(settings, {group_of(task) for task in tasks}))
     streams = {group: random.Random(REFERENCE_SEED) for group in TASKS}  # noqa: S311 - reproducible draws
     rules = rules_for("instruct" if settings.model_type == "chat" else "base")
@@ -179,7 +178,7 @@ def recorded_configurations(rows: Iterable[Row], tasks: Sequence[str]) -> Iterat
         if row["task"] in tasks:
             context, _ = parts(row["input"])
             key = (
-                str(variant(row.get("variant", DEFAULT_VARIANT))),
+                str(parse_variant(row.get("variant", DEFAULT_VARIANT))),
                 row["task"],
                 len(context) + 1,
                 Path(str(row.get("file", ""))).name or "recorded.jsonl",
@@ -191,4 +190,4 @@ def recorded_configurations(rows: Iterable[Row], tasks: Sequence[str]) -> Iterat
         prompts = [Prompt(row["prompt"]) for row in found]
         instruct = found[0].get("kind") == "instruct"
         rules = rules_for("instruct") if instruct else (*rules_for("base"), "first_word")
-        yield LookupConfiguration(task, length, variant(form), file, found, prompts.__getitem__, rules)
+        yield LookupConfiguration(task, length, parse_variant(form), file, found, prompts.__getitem__, rules)

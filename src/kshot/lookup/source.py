@@ -23,8 +23,7 @@ from kshot.lookup.configurations import (
     recorded_configurations,
 )
 from kshot.lookup.generate import LOOKUP_TASKS, group_of
-from kshot.lookup.metric import LookupAccuracy
-from kshot.lookup.scoring import GAPS, KINDS, chance, error_kind, gaps
+from kshot.lookup.scoring import GAPS, KINDS, LookupAccuracy, chance, error_kind, gaps
 from kshot.lookup.settings import LookupSettings
 from kshot.methods.generation import generate as generation
 from kshot.metrics.settings import refuse_scoring_options

@@ -3,18 +3,207 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import importlib
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kshot.core.corpus import Chunk
 from kshot.core.errors import UsageError
+from kshot.core.extras import importing
 from kshot.core.specs import split_options
 from kshot.passages import borders
-from kshot.passages.counting import TOKENIZER_PACKAGES, tokenizer
-from kshot.passages.llama import LLAMA_INDEX, sentence_chunks
-from kshot.passages.packing import Span, packed, windows
+from kshot.passages.counting import TOKENIZER_PACKAGES, Tokenizer, tokenizer
+
+LLAMA_INDEX = "llama-index-core"
+
+_MAX_RUN_CHARACTERS = 100_000
+"""The longest run without (or of) white space that the splitter gets: it makes an object of each character of a run."""
+
+_RUN = re.compile(r"\S+|\s+")
+
+
+def sentence_chunks(text: str, size: int, overlap: int, tokens: str) -> Iterator[tuple[str, int | None]]:
+    """Yield the chunks with their positions; ``None`` where a chunk has other white space than the text."""
+    split = _splitter(size, overlap, tokens)
+    for begin, block in _blocks(text):
+        for chunk, start in _located(block, split(block)):
+            yield chunk, None if start is None else begin + start
+
+
+@lru_cache(maxsize=16)
+def _splitter(size: int, overlap: int, tokens: str) -> Callable[[str], list[str]]:
+    with importing("the chunker 'sentence'", LLAMA_INDEX):
+        parsers: Any = importlib.import_module("llama_index.core.node_parser")
+        utils: Any = importlib.import_module("llama_index.core.node_parser.text.utils")
+        punkt: Any = importlib.import_module("nltk.tokenize").PunktSentenceTokenizer()
+    count = tokenizer(tokens).count
+
+    @lru_cache(maxsize=4096)
+    def count_character(character: str) -> int:
+        return min(count(character), size)  # one character cannot be cut, so it always fits
+
+    def tokenize(text: str) -> range:  # the splitter takes the length of what this returns
+        return range(count_character(text) if len(text) == 1 else count(text))
+
+    def sentences(text: str) -> list[str]:
+        # The splitter's default, without its download where NLTK_DATA is set.
+        found: list[str] = utils.split_by_sentence_tokenizer_internal(text, punkt)
+        return found
+
+    splitter = parsers.SentenceSplitter(
+        chunk_size=size, chunk_overlap=overlap, tokenizer=tokenize, chunking_tokenizer_fn=sentences
+    )
+    split: Callable[[str], list[str]] = splitter.split_text
+    return split
+
+
+def _blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the text in blocks: runs that are too long are cut, any other text stays whole."""
+    begin = 0
+    for run in _RUN.finditer(text) if len(text) > _MAX_RUN_CHARACTERS else ():
+        for cut in range(run.start() + _MAX_RUN_CHARACTERS, run.end(), _MAX_RUN_CHARACTERS):
+            yield begin, text[begin:cut]
+            begin = cut
+    if begin < len(text):
+        yield begin, text[begin:]
+
+
+def _located(text: str, chunks: Sequence[str]) -> Iterator[tuple[str, int | None]]:
+    """Find each chunk by its characters that are not white space: the splitter keeps all of those."""
+    runs = [run.span() for run in re.finditer(r"\S+", text)]
+    before, total = [], 0
+    for begin, end in runs:
+        before.append(total)
+        total += end - begin
+    squeezed = "".join(text[begin:end] for begin, end in runs)
+    covered = 0
+    for chunk in chunks:
+        solid = "".join(chunk.split())
+        # The last match that begins within what is covered so far: where a text repeats itself, the first match may lie
+        # too far back for the chunks that follow.
+        at = squeezed.rfind(solid, 0, covered + len(solid))
+        if at < 0:
+            yield chunk, None
+            continue
+        covered = max(covered, at + len(solid))
+        run = bisect_right(before, at) - 1
+        start = runs[run][0] + at - before[run]
+        yield chunk, start if text.startswith(chunk, start) else None
+
+
+Span: TypeAlias = tuple[int, int]
+"""The positions of the first character and of the one after the last."""
+
+
+def trimmed(text: str, begin: int, end: int) -> Span:
+    """Return the span without white space at its ends; it is empty if there is nothing else."""
+    while begin < end and text[begin].isspace():
+        begin += 1
+    while begin < end and text[end - 1].isspace():
+        end -= 1
+    return begin, end
+
+
+def windows(text: str, borders: Sequence[int], size: int, overlap: int) -> Iterator[Span]:
+    """Yield windows of ``size`` units that share ``overlap`` units with the one before; blank units do not count."""
+    units = [
+        (begin, end)
+        for first, last in zip((0, *borders), (*borders, len(text)), strict=True)
+        for begin, end in [trimmed(text, first, last)]
+        if begin < end
+    ]
+    for first in range(0, len(units), size - overlap):
+        yield units[first][0], units[min(first + size, len(units)) - 1][1]
+        if first + size >= len(units):
+            return
+
+
+def packed(
+    text: str,
+    kinds: Sequence[Sequence[int]],
+    tokenizer: Tokenizer,
+    size: int,
+    overlap: int,
+    *,
+    restart_at: Sequence[Sequence[int]] | None = None,
+) -> Iterator[Span]:
+    """Yield chunks of at most ``size`` tokens that end at the last border of the strongest kind within reach.
+
+    ``kinds`` are borders, strongest kind first. Where none is within reach, the cut is between two tokens; no character
+    is ever broken. A chunk begins up to ``overlap`` tokens before the end of the one before it, at the strongest border
+    there (one of ``restart_at``, if given; else of ``kinds``, or between two tokens). The tokens of the text are found
+    once; each chunk is then counted by itself.
+    """
+    packing = _Packing(text, kinds, tokenizer, size, overlap)
+    starts = (*kinds, packing.tokens) if restart_at is None else restart_at
+    begin, done = trimmed(text, 0, len(text))[0], 0
+    while begin < packing.stop:
+        end = packing.end(begin, max(begin, done))
+        if end is None:  # the overlap leaves no room for anything new
+            begin = trimmed(text, done, packing.stop)[0]
+            continue
+        yield trimmed(text, begin, end)
+        done = trimmed(text, end, packing.stop)[0]
+        begin = packing.next_begin(begin, end, starts) if done < packing.stop else done
+
+
+class _Packing:
+    """The borders and tokens of one text, and where its chunks begin and end."""
+
+    def __init__(
+        self, text: str, kinds: Sequence[Sequence[int]], tokenizer: Tokenizer, size: int, overlap: int
+    ) -> None:
+        self.text, self.kinds, self.tokenizer, self.size, self.overlap = text, kinds, tokenizer, size, overlap
+        self.tokens = tokenizer.starts(text)
+        self.stop = trimmed(text, 0, len(text))[1]
+
+    def end(self, begin: int, after: int) -> int | None:
+        """Return the end of the chunk, beyond ``after``; None if the chunk is then too long and could begin later."""
+        limit = self._reach(begin)
+        while limit > after:
+            end = self._border(after, limit)
+            first, last = trimmed(self.text, begin, end)
+            if self.tokenizer.count(self.text[first:last]) <= self.size:
+                return end
+            # A piece by itself may have more tokens than it has within the text: cut it at its own tokens.
+            limit = first + self.tokenizer.starts(self.text[first:last])[self.size]
+        return begin + 1 if after == begin else None
+
+    def next_begin(self, begin: int, end: int, starts: Sequence[Sequence[int]]) -> int:
+        """Return the begin of the next chunk: after ``begin``, within the overlap before ``end``, or at ``end``."""
+        first = bisect_left(self.tokens, end) - self.overlap
+        earliest = max(self.tokens[first] if 0 <= first < len(self.tokens) else 0, begin + 1)
+        found = end
+        for kind in starts if self.overlap else ():
+            at = bisect_left(kind, earliest)
+            if at < len(kind) and kind[at] < end:
+                found = kind[at]
+                break
+        return trimmed(self.text, found, self.stop)[0]
+
+    def _reach(self, begin: int) -> int:
+        """Return the end of as many tokens of the text as a chunk may have."""
+        first = bisect_left(self.tokens, begin)
+        if first == len(self.tokens) or self.tokens[first] > begin:  # it begins inside a token
+            first = max(0, first - 1)
+        after = first + self.size
+        return self.tokens[after] if after < len(self.tokens) else self.stop
+
+    def _border(self, after: int, limit: int) -> int:
+        """Return the strongest border beyond ``after`` and up to ``limit``; ``limit`` itself if there is none."""
+        if limit >= self.stop:
+            return self.stop
+        for kind in self.kinds:
+            at = bisect_right(kind, limit) - 1
+            if at >= 0 and kind[at] > after:
+                return kind[at]
+        return limit
+
 
 _Piece: TypeAlias = "tuple[str, int | None, tuple[str, ...]]"
 """The text of a chunk, its position in the document, and the headings above it."""
