@@ -490,8 +490,5 @@ def test_there_is_no_other_way_to_the_terminal():
                 assert not texts or name in TEXTS, f"{name}:{node.lineno}"
 
 
-TEXTS = {
-    *("cli/screen.py", "report/cells.py", "report/details_table.py", "report/drawn_table.py", "report/progress.py"),
-    "report/curve.py",
-}
+TEXTS = {"cli/screen.py", "report/cells.py", "report/table.py", "report/drawn_table.py", "report/progress.py"}
 """Modules that make texts for rich: figures, or texts that are made safe there."""

@@ -7,9 +7,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from kshot.report.columns import broken, cut, fair_width
-from kshot.report.comparison import comparison_view, headline_rows
-from kshot.report.comparison_words import answers, sentence, warnings
+from kshot.report.cells import broken, cut, fair_width
+from kshot.report.comparison import drawn_comparison, headline_rows
+from kshot.report.comparison_view import answers, sentence, warnings
 from kshot.report.flips import Flip, answer_text, target_text
 from kshot.report.setting_table import setting_table, shown_values
 
@@ -71,7 +71,7 @@ def drawn(rows, categories=(), settings=(), notes=(), flips=(), width=80, everyt
     )
     console = Console(width=width, markup=False, highlight=False, emoji=False)
     with console.capture() as shown:
-        for part in comparison_view(comparison, flips, headline_rows(rows), width=width, everything=everything):
+        for part in drawn_comparison(comparison, flips, headline_rows(rows), width=width, everything=everything):
             console.print(part)
     lines = shown.get().splitlines()
     assert max(map(cell_len, lines)) <= width, "\n".join(lines)

@@ -16,7 +16,7 @@ from kshot.report import (
     systems_tables,
     verdicts,
 )
-from kshot.report.table import short_names
+from kshot.report.figures import short_names
 
 
 def drawn(*shown, width=80):

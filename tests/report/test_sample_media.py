@@ -3,8 +3,14 @@
 import pytest
 
 from kshot.core.content import MediaPart, TextPart, content_json, content_text
-from kshot.report.sample_media import shown_content
-from kshot.report.sample_texts import folded_prompt, is_conversation, question_place, whole_prompt, with_shown_media
+from kshot.report.sample_texts import (
+    folded_prompt,
+    is_conversation,
+    question_place,
+    shown_content,
+    whole_prompt,
+    with_shown_media,
+)
 from tests.media_files import RED
 
 IMAGE = MediaPart.of_bytes("image", "image/png", RED, name="red.png")

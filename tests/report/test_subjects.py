@@ -4,7 +4,7 @@ import sys
 from types import ModuleType
 
 from kshot.report import subjects
-from kshot.report.figure_cells import field_cell
+from kshot.report.figures import field_cell
 from kshot.report.view import TableView, numbers, words
 from kshot.runs.record import RunRecord
 from tests.commands import kshot as command

@@ -5,10 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from kshot.report.curve import Curve
-from kshot.report.drawn_table import drawn_views
-from kshot.report.sweep_verdicts import sweep_verdicts
-from kshot.report.sweeps import SWEEPS
+from kshot.report.drawn_table import Curve, drawn_views
+from kshot.report.sweeps import SWEEPS, sweep_verdicts
 from kshot.report.view import Cell, Lines, Series
 from kshot.runs.record import RunRecord
 from tests.runs.test_swept_rows import figure

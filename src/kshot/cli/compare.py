@@ -110,11 +110,11 @@ def _every_flip(comparison: Comparison, rows: Sequence[ResultRow]) -> Iterator[F
 
 def _show(comparison: Comparison, rows: Sequence[ResultRow], flips: Sequence[Flip], parsed: argparse.Namespace) -> None:
     from kshot.cli.screen import Screen
-    from kshot.report.comparison import comparison_view
-    from kshot.report.flip_commands import FlipOptions, sample_commands
+    from kshot.report.comparison import drawn_comparison
+    from kshot.report.flips import FlipOptions, sample_commands
 
     console = Screen()
-    for part in comparison_view(comparison, flips, rows, width=console.width, everything=parsed.all):
+    for part in drawn_comparison(comparison, flips, rows, width=console.width, everything=parsed.all):
         console.print(part)
     categories = dict.fromkeys(row["category"] for row in rows) if parsed.category else ()
     given = FlipOptions(parsed.task, tuple(categories))

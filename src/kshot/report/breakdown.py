@@ -12,7 +12,7 @@ from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.drawn_table import drawn
-from kshot.report.figures_view import figures_view, model_names
+from kshot.report.figures import figures_view, model_names
 from kshot.report.view import Column
 from kshot.runs.headline import finite, headlines
 

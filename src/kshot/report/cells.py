@@ -1,8 +1,9 @@
-"""Texts of tables: foreign names are literal and safe, before they are measured."""
+"""Texts of tables: foreign names are literal and safe before they are measured, and fit into their columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -50,3 +51,31 @@ def shortened(text: object, room: int) -> str:
     head = (room - 1) // 3
     tail = chop_cells(line[::-1], room - 1 - head)[0][::-1]
     return f"{set_cell_size(line, head).rstrip()}…{tail.lstrip()}"
+
+
+_PARTS = re.compile(r"[^\s:|_/,.·→-]*[\s:|_/,.·→-]*")
+"""A part of a name, with the separator after it."""
+
+
+def fair_width(widths: Sequence[int], room: int, least: int) -> int:
+    """Return how wide each of several columns may be at most, so that all fit; narrow ones give what they spare."""
+    most = max(widths, default=least)
+    while most > least and sum(min(width, most) for width in widths) > room:
+        most -= 1
+    return most
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text of at most so many columns, with a mark where some of it is left out."""
+    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+
+
+def broken(text: SafeText, width: int) -> SafeText:
+    """Return a name in lines of so many columns, which end where its parts do, if those are not too wide."""
+    lines = [""]
+    for part in _PARTS.findall(text.plain):
+        for piece in [part] if cell_len(part) <= width else chop_cells(part, width):
+            if cell_len(lines[-1] + piece.rstrip()) > width:
+                lines.append("")
+            lines[-1] += piece
+    return block("\n".join(line.rstrip() for line in lines), str(text.style))

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import RenderableType
+from rich.table import Table
 
+from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
-from kshot.core.visible import one_line
-from kshot.report.cells import SafeText, block, cell
-from kshot.report.comparison_table import category_tables, task_tables
-from kshot.report.comparison_words import GLUE, answers, warnings
+from kshot.core.visible import metric_label, one_line
+from kshot.report.cells import SafeText, block, broken, cell, fair_width, shortened
+from kshot.report.comparison_view import (
+    COUNTS,
+    GLUE,
+    SENTENCES,
+    answers,
+    comparison_view,
+    not_compared,
+    pair_names,
+    pair_of,
+    task_name,
+    warnings,
+)
+from kshot.report.drawn_table import STYLES
+from kshot.report.figures import short_names
 from kshot.report.flips import Flip, flips_view
 from kshot.report.setting_table import setting_table
 from kshot.report.systems import shown_measures
-from kshot.report.table import short_names
+from kshot.report.verdicts import correction
+from kshot.report.view import TableView
 from kshot.runs.headline import headlines
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison
+
 
 _SIDES = ("baseline", "run")
 _COMPARED = (*_SIDES, "task", "run_task", "category")
 """What tells the tasks of a comparison apart."""
 
 
-def comparison_view(
+def drawn_comparison(
     comparison: Comparison,
     flips: Sequence[Flip],
     flipped: Sequence[ResultRow],
@@ -112,3 +128,209 @@ class ShortNames:
             }
             for row in rows
         ]
+
+
+_MAX_ROWS = 12
+"""Comparisons that a table of tasks shows; of more, those with the largest differences."""
+
+_MAX_CATEGORIES = 8
+_MAX_HEADING = 12
+"""The width of a label that fits above a column of figures."""
+
+_MAX_WORDS = 28
+"""Wider names may be folded so that more columns fit."""
+
+_MAX_PART = 100
+"""Columns of the name of a category; strangers may have chosen it."""
+
+_MIN_WORDS = 12
+_NARROW: tuple[set[str], ...] = (set(), {"95 %"}, {"95 %", "n"})
+"""What goes on a terminal that is narrower than most."""
+
+
+_GAP = 2
+"""The space between columns."""
+
+_OTHER_COUNTS = COUNTS[2:]
+_TOLD: tuple[tuple[str, ...], ...] = ((), ("verdict",), ("verdict", *_OTHER_COUNTS), ("verdict", *COUNTS))
+"""What a table does without, until it fits, where sentences tell the counts."""
+
+_UNTOLD: tuple[tuple[str, ...], ...] = ((), ("verdict",), COUNTS, ("verdict", *COUNTS))
+"""The same where a second table has the counts."""
+
+_CATEGORIES: tuple[tuple[str, ...], ...] = (
+    *_TOLD[:3],
+    ("verdict", *_OTHER_COUNTS, "95 %"),
+    ("verdict", *COUNTS, "95 %"),
+)
+
+
+class _ComparedColumn(NamedTuple):
+    """A column: what it holds, its heading, its cells, and whether they are words, which may be folded."""
+
+    kind: str
+    heading: str
+    cells: list[SafeText]
+    words: bool = False
+
+    @property
+    def width(self) -> int:
+        return max(cell_len(self.heading), *(text.cell_len for text in self.cells))
+
+
+def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> Iterator[RenderableType]:
+    """Draw the figures of each task, averages over subsets first."""
+    if not rows:
+        return
+    told = len(rows) <= SENTENCES
+    if not told and not everything:
+        rows = [row for row in rows if row["difference"] is not None]  # a sentence names the others
+    shown = _folded(rows, None if everything else _MAX_ROWS)
+    if not shown:
+        return
+    columns = _columns(shown, "")
+    fitting = _fitting(columns, _TOLD if told else _UNTOLD, width)
+    yield ""
+    yield cell(_title(shown), "bold")
+    yield _table(fitting, width)
+    if not told and not any(column.kind in COUNTS for column in fitting):
+        yield ""
+        yield _table([column for column in columns if column.words or column.kind in COUNTS], width)
+    yield from _below(rows, shown)
+
+
+def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> Iterator[RenderableType]:
+    """Draw the figures of each category, the largest differences first; by its first metric, but for ``everything``."""
+    main = list(rows) if everything else headlines(rows, lambda row: (*_compared(row), row["category"]))
+    compared = [row for row in main if row["difference"] is not None]
+    shown = _largest_first(main if everything else compared)[: None if everything else _MAX_CATEGORIES]
+    if not main:
+        return
+    yield ""
+    if shown:
+        yield cell(f"By category: {_title(shown)}", "bold")
+        yield _table(_fitting(_columns(shown, "category"), _CATEGORIES, width), width)
+        yield from _below(main if everything else compared, shown)
+    yield from (cell(line) for line in not_compared(main, "category"))
+    if len(main) < len(rows):
+        yield cell(f"… and {len(rows) - len(main):,} more by other metrics; --all shows them", "dim")
+
+
+def _compared(row: ResultRow) -> tuple[str, ...]:
+    """Return what tells the tasks of a comparison apart."""
+    return row["baseline"], row["run"], row["task"], row.get("run_task", "")
+
+
+def _folded(rows: Sequence[ResultRow], limit: int | None) -> list[ResultRow]:
+    """Return the rows to show, averages first; of too many, those with the largest differences."""
+    averages = [row for row in rows if "average" in row]
+    others = [row for row in rows if "average" not in row]
+    if limit is not None and len(rows) > limit:
+        others = _largest_first(others)[: max(limit - len(averages), 1)]
+    else:
+        order = list(dict.fromkeys(row["task"] for row in others))
+        others.sort(key=lambda row: order.index(row["task"]))  # the runs that are compared on one task stay together
+    return [*averages, *others]
+
+
+def _largest_first(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Sort rows by the size of the difference, as a share of the largest one by the same metric."""
+    largest: dict[str, float] = {}
+    for row in rows:
+        largest[row["metric"]] = max(largest.get(row["metric"], 0.0), abs(row["difference"] or 0.0))
+
+    def share(row: ResultRow) -> float:
+        whole = largest[row["metric"]]
+        return -1.0 if row["difference"] is None else abs(row["difference"]) / whole if whole else 0.0
+
+    return sorted(rows, key=share, reverse=True)
+
+
+def _title(rows: Sequence[ResultRow]) -> str:
+    """Say what all rows of a table share."""
+    metrics = {metric_label(row): row["higher_is_better"] for row in rows}
+    name, higher = next(iter(metrics.items()))
+    what = "Figures" if len(metrics) > 1 else name if higher else f"{name}, lower is better"
+    baseline = pair_names(rows).baseline
+    return f"{what} (baseline: {baseline})" if baseline else what
+
+
+def _below(rows: Sequence[ResultRow], shown: Sequence[ResultRow]) -> Iterator[RenderableType]:
+    """Say what the table leaves out, and what its p stands for."""
+    yield from (cell(line, "dim", overflow="fold") for line in mark_legend(shown))
+    if len(shown) < len(rows):
+        yield cell(f"… and {len(rows) - len(shown):,} more with smaller differences; --all shows them", "dim")
+    family = max((row["family"] for row in shown if row["p_corrected"] is not None), default=1)
+    if family > 1:
+        yield cell(f"{correction(family)}; the intervals are not", "dim")
+
+
+# ---- columns ----
+
+
+def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
+    """Return all columns that rows can have; ``part``: what they are about beside a task."""
+    pairs, view = pair_names(rows), comparison_view(rows)
+    styles = ["bold" if "average" in row else "" for row in rows]
+
+    def words(name: str, texts: Sequence[str]) -> _ComparedColumn:
+        cells = [cell(text, style) for text, style in zip(texts, styles, strict=True)]
+        return _ComparedColumn(name, name, cells, words=True)
+
+    columns = []
+    if not part or len(set(map(task_name, rows))) > 1:
+        tasks = list(map(task_name, rows))  # a task is written once for all rows below
+        columns.append(words("task", ["" if at and each == tasks[at - 1] else each for at, each in enumerate(tasks)]))
+    if part:
+        columns.append(words(part, [shortened(row[part], _MAX_PART) for row in rows]))
+    if len(set(map(metric_label, rows))) > 1:
+        columns.append(words("metric", [each.written for each in view.cells("metric")]))
+    if pairs.several:
+        columns.append(words(pairs.heading, [pairs.names[pair_of(row)] for row in rows]))
+    headings = {"run": "value"} if pairs.several and pairs.heading == "run" else {}
+    labels = (pairs.baseline, pairs.run)
+    if all(labels) and max(map(cell_len, labels)) <= _MAX_HEADING:
+        headings = dict(zip(("baseline", "run"), labels, strict=True))
+    return [*columns, *_figures(view, {"difference": "diff", "verdict": ""} | headings)]
+
+
+def _figures(view: TableView, headings: Mapping[str, str]) -> Iterator[_ComparedColumn]:
+    """Yield the columns of numbers, and who is ahead if anyone is."""
+    texts = {name: [cell(each.written) for each in view.cells(name)] for name in ("n", "baseline", "run", "p")}
+    differences = view.cells("difference")
+    texts["difference"] = [cell(each.text, STYLES[each.tone]) for each in differences]
+    texts["95 %"] = [cell(each.low_high, "dim") for each in differences]
+    texts["verdict"] = [cell(each.text if each.tone else "", STYLES[each.tone]) for each in view.cells("verdict")]
+    texts |= {name: [cell(each.text) for each in view.cells(name)] for name in COUNTS if name in view}
+    for name in ("n", "baseline", "run", "difference", "95 %", "p", "verdict", *COUNTS):
+        if name in texts and (name != "verdict" or any(each.tone for each in differences)):
+            yield _ComparedColumn(name, headings.get(name, name), texts[name])
+
+
+def _fitting(columns: Sequence[_ComparedColumn], steps: Sequence[Collection[str]], width: int) -> list[_ComparedColumn]:
+    """Return the columns that fit. If no step is enough, names are folded more, and the interval and n go too."""
+    last = set(steps[-1])
+    tried = [*((step, _MAX_WORDS) for step in steps), *((last | more, _MIN_WORDS) for more in _NARROW)]
+    chosen: list[_ComparedColumn] = []
+    for without, words in tried:
+        chosen = [column for column in columns if column.kind not in without]
+        widths = [min(column.width, words) if column.words else column.width for column in chosen]
+        if sum(widths) + _GAP * (len(chosen) - 1) <= width:
+            break
+    return chosen
+
+
+def _table(columns: Sequence[_ComparedColumn], width: int) -> Table:
+    """Draw columns; names that are too wide are broken where their parts end."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    others = sum(column.width for column in columns if not column.words)
+    room = width - others - _GAP * (len(columns) - 1)
+    most = fair_width([column.width for column in columns if column.words], room, _MIN_WORDS)
+    cells = []
+    for column in columns:
+        left = column.words or column.kind == "verdict"
+        table.add_column(cell(column.heading), justify="left" if left else "right", no_wrap=not column.words)
+        cells.append([broken(text, most) for text in column.cells] if column.words else column.cells)
+    for line in zip(*cells, strict=True):
+        table.add_row(*line)
+    return table

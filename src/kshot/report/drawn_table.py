@@ -1,10 +1,10 @@
-"""Views of results on the terminal."""
+"""Views of results on the terminal: tables, and curves as wide as there is room, without colour too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Literal
 
 from rich.cells import cell_len
@@ -13,10 +13,168 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from kshot.core.visible import one_line
 from kshot.report.cells import cell, shortened
-from kshot.report.curve import Curve
-from kshot.report.view import Cell, Column, Content, Kind, Lines, TableView, Tone, cell_of
+from kshot.report.page.svg import Bands, Scale, apart, nice_ticks, tick_text
+from kshot.report.view import Cell, Column, Content, Kind, Lines, Series, TableView, Tone, cell_of
 from kshot.runs.swept_rows import MAX_LINES
+
+_MARKS = "●■▲◆▼✚✖"
+_COLOURS = ("magenta", "green", "default", "red")
+"""By number of the series; after the last, they begin again. These are readable on light and on dark ground."""
+
+_HEIGHT = 15
+_MAX_WIDTH, _LEAST_WIDTH = 92, 44
+"""Columns of the whole picture: more would only stretch it, and with less the table alone is clearer."""
+_CURVE_NAME_ROOM = 22
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""The dots of a braille character, by line and column."""
+_ACROSS, _DOWN = 2, 4
+_BLANK = 0x2800
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A picture of figures over the steps of an axis; rich draws it as wide as its console."""
+
+    lines: Lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines; none if there is no room for a picture."""
+        del console
+        width = min(options.max_width, _MAX_WIDTH)
+        if width >= _LEAST_WIDTH and any(map(_points, self.lines.series)):
+            yield from _Canvas(self.lines, width).lines()
+
+
+def _points(series: Series) -> list[tuple[int, Cell, float]]:
+    """Return the figures that are known, with their steps and values."""
+    return [(at, cell, cell.number) for at, cell in enumerate(series.figures) if cell and cell.number is not None]
+
+
+class _Canvas:
+    def __init__(self, curve: Lines, width: int) -> None:
+        self.curve = curve
+        ends = [end for each in curve.series for _, cell, value in _points(each) for end in _reach(cell, value)]
+        self.ticks = _ticks(ends, curve.bounds)
+        self.texts = [tick_text(tick, self.ticks) for tick in self.ticks]
+        self.left = max(map(len, self.texts)) + 2
+        named = [each for each in curve.series if each.name]
+        room = max((min(cell_len(each.name), _CURVE_NAME_ROOM) + 3 for each in named), default=1)
+        self.width = width - self.left - room
+        self.cells: list[list[tuple[str, str]]] = [[(" ", "")] * self.width for _ in range(_HEIGHT)]
+        self.dots: list[list[tuple[int, int]]] = [[(0, 0)] * self.width for _ in range(_HEIGHT)]
+        self.x = Bands(len(curve.steps), 0, self.width)
+        self.y = Scale(self.ticks[0], self.ticks[-1], _HEIGHT - 0.5, 0.5)
+
+    def lines(self) -> Iterator[Text]:
+        """Draw what is behind first: lines, intervals, marks."""
+        for number, each in enumerate(self.curve.series):
+            self._draw_line(number, each)
+        for number, each in enumerate(self.curve.series):
+            self._draw_intervals(number, each)
+        for number, each in reversed(list(enumerate(self.curve.series))):  # the first stands before the others
+            for column, value, _ in self._placed(number, each):
+                self.cells[self._row(value)][column] = (_mark(number), _colour(number))
+        names = self._names()
+        at_ticks = {self._row(tick): text for tick, text in zip(self.ticks, self.texts, strict=True)}
+        for at in range(_HEIGHT):
+            text = Text(f"{at_ticks.get(at, ''):>{self.left - 2}} ", style="dim", no_wrap=True)
+            text.append("┤" if at in at_ticks else "│", "dim")
+            for column in range(self.width):
+                text.append(*self._seen(at, column))
+            text.append(*names.get(at, ("", "")))
+            yield text
+        yield from self._axis()
+
+    def _column(self, number: int, step: int) -> int:
+        """Return where a series stands at a step: its neighbours are beside it, so that no interval hides another."""
+        count = len(self.curve.series)
+        shift = (number - (count - 1) / 2) * min(2.0, 0.7 * self.x.step / count)
+        return min(max(round(self.x(step) + shift - 0.5), 0), self.width - 1)
+
+    def _placed(self, number: int, each: Series) -> list[tuple[int, float, Cell]]:
+        return [(self._column(number, at), value, cell) for at, cell, value in _points(each)]
+
+    def _row(self, value: float) -> int:
+        return min(max(int(self.y(value)), 0), _HEIGHT - 1)
+
+    def _draw_line(self, number: int, each: Series) -> None:
+        for (left, one, _), (right, other, _) in pairwise(self._placed(number, each)):
+            start, end = (left * _ACROSS + 1, self.y(one) * _DOWN), (right * _ACROSS, self.y(other) * _DOWN)
+            count = max(abs(end[0] - start[0]), abs(round(end[1] - start[1])), 1)
+            for at in range(int(count) + 1):
+                across = round(start[0] + (end[0] - start[0]) * at / count)
+                self._dot(across, int(start[1] + (end[1] - start[1]) * at / count), number)
+
+    def _dot(self, across: int, down: int, number: int) -> None:
+        row, column = min(down // _DOWN, _HEIGHT - 1), min(across // _ACROSS, self.width - 1)
+        held, _ = self.dots[row][column]
+        self.dots[row][column] = (held | _DOTS[down % _DOWN][across % _ACROSS], number)
+
+    def _draw_intervals(self, number: int, each: Series) -> None:
+        for column, value, figure in self._placed(number, each):
+            if figure.interval is None:
+                continue
+            low, high = map(self._row, _reach(figure, value))
+            for row in range(high, low + 1):
+                sign = "╷" if row == high < low else "╵" if row == low > high else "│"
+                self.cells[row][column] = (sign, _colour(number))
+
+    def _seen(self, row: int, column: int) -> tuple[str, str]:
+        """Return what stands in a cell: a mark or an interval, else the dots of a line."""
+        sign, style = self.cells[row][column]
+        held, number = self.dots[row][column]
+        return (chr(_BLANK + held), _colour(number)) if sign == " " and held else (sign, style)
+
+    def _names(self) -> dict[int, tuple[str, str]]:
+        """Return the names beside the ends of their lines, by row: moved apart where two would share one."""
+        last = [
+            (number, each, self._placed(number, each)) for number, each in enumerate(self.curve.series) if each.name
+        ]
+        ended = [(number, each, placed[-1][1]) for number, each, placed in last if placed]
+        rows = apart([self.y(value) - 0.5 for _, _, value in ended], 1, 0, _HEIGHT - 1)
+        return {
+            round(row): (f" {_mark(number)} {shortened(one_line(each.name), _NAME_ROOM)}", _colour(number))
+            for (number, each, _), row in zip(ended, rows, strict=True)
+        }
+
+    def _axis(self) -> Iterator[Text]:
+        rule, steps = ["─"] * self.width, [" "] * self.width
+        free = 0
+        for at, step in enumerate(self.curve.steps):
+            middle = min(int(self.x(at)), self.width - 1)
+            rule[middle] = "┬"
+            text = shortened(one_line(step), max(int(self.x.step) - 1, 3))
+            start = min(max(middle - len(text) // 2, free), self.width - len(text))
+            if start >= free:
+                steps[start : start + len(text)] = text
+                free = start + len(text) + 1
+        yield Text(f"{'└':>{self.left}}{''.join(rule)}", style="dim", no_wrap=True)
+        yield Text(f"{'':>{self.left}}{''.join(steps)}".rstrip(), no_wrap=True)
+        yield Text(f"{'':>{self.left}}{self.curve.across:^{self.width}}".rstrip(), style="dim", no_wrap=True)
+
+
+def _reach(cell: Cell, value: float) -> tuple[float, ...]:
+    """Return the ends of a figure's interval; without one, the figure alone."""
+    return tuple(end.number for end in cell.interval or () if end.number is not None) or (value,)
+
+
+def _ticks(ends: Sequence[float], bounds: Sequence[float | None]) -> list[float]:
+    """Return the ticks of the axis: round numbers around all figures, and none beyond the scale."""
+    low, high = bounds if len(bounds) == len(("low", "high")) else (None, None)
+    found = nice_ticks(min(ends), max(ends), 4)
+    kept = [tick for tick in found if (low is None or tick >= low) and (high is None or tick <= high)]
+    return kept if len(kept) > 1 else found
+
+
+def _mark(number: int) -> str:
+    return _MARKS[number % len(_MARKS)]
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
+
 
 _LOW_COLOUR, _HIGH_COLOUR = (150, 40, 40), (30, 110, 60)
 _MAX_CURVES = 6

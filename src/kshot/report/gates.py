@@ -11,10 +11,8 @@ from rich.table import Table
 from kshot.core.failed_parts import failure_mark, mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
-from kshot.report.cells import SafeText, block, cell
-from kshot.report.columns import broken, fair_width
-from kshot.report.figure_cells import marked_figure, number
-from kshot.report.table import short_names
+from kshot.report.cells import SafeText, block, broken, cell, fair_width
+from kshot.report.figures import marked_figure, number, short_names
 from kshot.report.verdicts import shown_p
 from kshot.runs.baseline_checks import unpaired_samples, why_left_out
 

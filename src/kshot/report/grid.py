@@ -11,7 +11,7 @@ from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell
 from kshot.report.drawn_table import drawn
-from kshot.report.figure_cells import figure_cell
+from kshot.report.figures import figure_cell
 from kshot.report.verdicts import corrected_for, shown_p
 from kshot.report.view import Column, TableView, words
 from kshot.runs.results import falls

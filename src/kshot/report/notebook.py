@@ -10,10 +10,8 @@ from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.comparison import main_rows
-from kshot.report.comparison_view import COUNTS, SYSTEMS, comparison_view
-from kshot.report.comparison_words import answers, task_name, warnings
-from kshot.report.figure_cells import number
-from kshot.report.figures_view import figures_view, model_names
+from kshot.report.comparison_view import COUNTS, SYSTEMS, answers, comparison_view, task_name, warnings
+from kshot.report.figures import figures_view, model_names, number
 from kshot.report.setting_table import settings_view
 from kshot.report.verdicts import model_verdicts
 from kshot.report.view import Cell, Column, Content, TableView, cell_of

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from kshot.core.failed_parts import mark_legend
 from kshot.core.visible import one_line
 from kshot.report.cells import cell
+from kshot.report.figures import short_names
 from kshot.report.quantities import abridged, duration, money
 from kshot.report.runs_table import Clock, figure_text, progress_text, state_style, when
 from kshot.report.sample_texts import written
-from kshot.report.table import short_names
 from kshot.runs.run_state import moment
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from kshot.core.failed_parts import failure_mark
 from kshot.core.specs import without_options
 from kshot.core.visible import metric_label, one_line
 from kshot.report.cells import cell, shortened
-from kshot.report.figure_cells import number
+from kshot.report.figures import number, short_names
 from kshot.report.quantities import dollars, rough_duration
-from kshot.report.table import short_names
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -1,19 +1,187 @@
-"""What is known of a sample that is shown: its row, its scale, and what its run recorded of the task."""
+"""What is known of a sample that is shown: its row, its scale, the parts of its response, and its answer in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kshot.core.records import ResultRow
-from kshot.report.sample_responses import ReadResponse, read_response
-from kshot.report.sample_texts import FoldedPrompt, TextLimit, folded_prompt, whole_prompt
-from kshot.runs.folder import without_defaults
-from kshot.runs.sample_filters import MetricScale, SampleFilter, name_of
+from kshot.core.records import UNANSWERED, ResultRow, TokenLogprobs
+from kshot.report.cells import SafeText, cell, joined
+from kshot.report.sample_texts import (
+    FoldedPrompt,
+    TextLimit,
+    counted,
+    folded_prompt,
+    option_letter,
+    parts_of,
+    whole_prompt,
+    written,
+)
+from kshot.runs.headline import finite
+from kshot.runs.identity import without_defaults
+from kshot.runs.sample_filters import SampleFilter, name_of
+from kshot.runs.sample_verdicts import MetricScale
 from kshot.runs.spec_file import read_spec
+
+_TOKENS = ([str, float], [str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class SampleOptions:
+    """Options, with their log-probabilities where those were asked; ``contexts``: each is the end of its own prompt."""
+
+    texts: Sequence[str] = ()
+    logprobs: Sequence[float] = ()
+    tokens: Sequence[int | None] = ()
+    baselines: Sequence[float] = ()
+    contexts: bool = False
+    token_logprobs: Sequence[TokenLogprobs | None] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResponse:
+    """What a model or search engine gave.
+
+    ``chooses``: the answer is the number of an option. ``ranks``: it is a list of passages, which may be empty.
+    ``reply_tokens`` are those of each reply, None where they are not known.
+    """
+
+    replies: Sequence[str] = ()
+    reply_tokens: Sequence[TokenLogprobs | None] = ()
+    reasoning: Sequence[str] = ()
+    passages: Sequence[ResultRow] = ()
+    rewritten: bool = False
+    options: SampleOptions = field(default_factory=SampleOptions)
+    likelihood: ResultRow | None = None
+    likelihood_tokens: TokenLogprobs | None = None
+    chooses: bool = False
+    ranks: bool = False
+
+
+def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
+    """Sort the parts of a response; parts that kshot would not have written are left out."""
+    parts = list(parts_of(row.get("response")))
+    hits = [at for at, part in enumerate(parts) if _is_hit(part)]
+    first = hits[0] if hits else 0
+    thoughts = row.get("reasoning")
+    measured = [part for part in parts if _is_option(part)]
+    answer = row.get("answer")
+    document = isinstance(answer, dict) and "nll" in answer and len(measured) == 1
+    listed = _listed(row.get("options"))
+    options = SampleOptions() if document else _options(measured, row.get("prompt"), listed)
+    replies = [part for part in parts[first:] if isinstance(part, str)]
+    return ReadResponse(
+        replies,
+        _reply_tokens(row, replies),
+        [text for text in parts_of(thoughts) if isinstance(text, str)],
+        [parts[at] for at in hits],
+        rewritten=any(isinstance(part, str) for part in parts[:first]),
+        options=options,
+        likelihood=measured[0] if document else None,
+        likelihood_tokens=_token_logprobs(measured[0].get("token_logprobs")) if document else None,
+        chooses=bool(ranking_type) or bool(options.logprobs) or (bool(options.texts) and _is_choice(row.get("target"))),
+        ranks=isinstance(answer, list) and not replies and not measured and bool(hits or not answer),
+    )
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value can be written as a decimal number; infinity counts, an integer beyond all floats does not."""
+    return isinstance(value, float) or finite(value) is not None
+
+
+def _is_hit(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("id"), str) and is_number(part.get("score"))
+
+
+def _is_option(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str) and is_number(part.get("logprob"))
+
+
+def _reply_tokens(row: ResultRow, replies: Sequence[str]) -> list[TokenLogprobs | None]:
+    """Return the tokens of each reply; a row has them in the order of its texts, of which the last are the replies."""
+    found = row.get("token_logprobs")
+    if isinstance(row.get("response"), str):
+        return [_token_logprobs(found)]
+    texts = sum(isinstance(part, str) for part in parts_of(row.get("response")))
+    known = found if isinstance(found, list) and len(found) == texts else [None] * texts
+    return [_token_logprobs(each) for each in known[texts - len(replies) :]]
+
+
+def _token_logprobs(found: Any) -> TokenLogprobs | None:
+    """Return tokens as kshot writes them, pairs of a text and a number; None for anything else."""
+    if not isinstance(found, list) or not all(_is_token(each) for each in found):
+        return None
+    return tuple((text, float(logprob)) for text, logprob in found)
+
+
+def _is_token(pair: Any) -> bool:
+    return isinstance(pair, list) and [type(part) for part in pair] in _TOKENS and finite(pair[1]) is not None
+
+
+def _listed(found: Any) -> list[str]:
+    """Return the texts of the options that a row lists beside its response."""
+    return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
+
+
+def _is_choice(target: Any) -> bool:
+    """Whether a target is the number of an option, or several."""
+    return (
+        bool(target) if isinstance(target, list) and all(type(each) is int for each in target) else type(target) is int
+    )
+
+
+def _options(measured: Sequence[ResultRow], prompt: Any, listed: Sequence[str]) -> SampleOptions:
+    """Return the options. An answer after several contexts is an option each; a baseline stands beside its option.
+
+    ``listed`` are the texts of options of which only the letters were measured, or nothing.
+    """
+    own = [each for each in measured if "prompt" not in each]
+    others = [each for each in measured if "prompt" in each]
+    if others and len({each["text"] for each in measured}) == 1:
+        # The baselines follow the options; the row lists as many texts as there are options.
+        count = len(listed) if len(measured) == 2 * len(listed) else len(measured)
+        texts = [f"{_end(each.get('prompt', prompt))}{each['text']}" for each in measured[:count]]
+        return _made(texts, measured[:count], [each["logprob"] for each in measured[count:]], contexts=True)
+    baselines = [each["logprob"] for each in others] if len(others) == len(own) else []
+    pairs = list(zip(own, own[len(own) // 2 :], strict=False))[: len(own) // 2]
+    if len(own) % 2 == 0 and pairs and all(a["text"] != b["text"] == a["text"].strip() for a, b in pairs):
+        likelier = [max(pair, key=lambda each: each["logprob"]) for pair in pairs]
+        # letters with a space before them, and without
+        return _made(_lettered([each["text"] for _, each in pairs], listed), likelier)
+    if not own:
+        return SampleOptions(_lettered([option_letter(at) for at in range(len(listed))], listed))
+    return _made(_lettered([each["text"].strip() for each in own], listed), own, baselines)
+
+
+def _lettered(letters: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return each letter before the text of its option."""
+    if len(letters) != len(texts):
+        return list(letters)
+    return [f"{letter}. {text.strip()}" for letter, text in zip(letters, texts, strict=True)]
+
+
+def _made(
+    texts: Sequence[str], measured: Sequence[ResultRow], baselines: Sequence[float] = (), *, contexts: bool = False
+) -> SampleOptions:
+    tokens = [each.get("tokens") for each in measured]
+    return SampleOptions(
+        texts,
+        [each["logprob"] for each in measured],
+        [count if isinstance(count, int) else None for count in tokens],
+        baselines,
+        contexts,
+        [_token_logprobs(each.get("token_logprobs")) for each in measured],
+    )
+
+
+def _end(prompt: Any) -> str:
+    """Return the last message of a conversation, or the text of a prompt."""
+    last = prompt[-1] if isinstance(prompt, list) and prompt else prompt
+    content = last.get("content") if isinstance(last, dict) else last
+    return content if isinstance(content, str) else ""
 
 
 @dataclass(frozen=True)
@@ -79,3 +247,99 @@ def shots_of(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> int | Non
         return int(facts["shots"])
     wanted = settings.get("num_shots") if "kept" in facts else None
     return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
+
+
+_MAX_LETTERED = 10_000
+"""No prompt has more options."""
+
+_STOPS = {
+    "length": "the reply was cut: it has all tokens that --max-tokens allows",
+    "window": "the reply was cut: the context window was full",
+}
+
+
+def option_words(index: Any, options: SampleOptions, row: ResultRow) -> str:
+    """Return the text of an option, or its letter where only the prompt has the texts, as in folders of 0.1."""
+    if not isinstance(index, int):
+        return written(index)
+    if index == UNANSWERED:
+        return "none: several options come first" if row.get("tied") else "none"
+    if 0 <= index < len(options.texts):
+        return options.texts[index]
+    return option_letter(index) if 0 <= index < _MAX_LETTERED else written(index)
+
+
+def rule_words(look: SampleLook) -> str:
+    """Return the rule by which the answer was read from the reply, or chosen among the options; "" without one."""
+    row, answers = look.row, look.row.get("answers")
+    rule = row.get("rule")
+    if isinstance(rule, list):
+        names = dict.fromkeys(written(each) for each in rule if each is not None)
+        return f"the most frequent; read by: {', '.join(names)}" if names else ""
+    if rule is not None:
+        return f"({written(rule)})" if row.get("answer") == UNANSWERED else f'by the rule "{written(rule)}"'
+    if isinstance(answers, dict) and look.response.options.logprobs:
+        own = look.scale.metric if look.scale.metric in answers else look.scale.rule
+        differ = [name for name, index in answers.items() if index != look.answer]
+        return (f"by {own}" + (f" (not by {', '.join(differ)})" if differ else "")) if own else ""
+    return ""
+
+
+def cut_notes(row: ResultRow) -> Iterator[str]:
+    """Yield what is not whole: a reply that was cut, or a prompt."""
+    reasons = set(map(written, parts_of(row.get("stop_reason"))))
+    yield from (note for reason, note in _STOPS.items() if reason in reasons)
+    cut = [count for count in parts_of(row.get("cut_tokens")) if isinstance(count, int) and count > 0]
+    if cut:
+        yield f"the prompt was too long: {counted(max(cut), 'token')} were cut from its beginning"
+
+
+def likelihood_text(answer: Any) -> str:
+    """Return how likely a text is, in words."""
+    if not isinstance(answer, dict):
+        return written(answer)
+    counts = [
+        counted(answer[f"{name}s"], name)
+        for name in ("token", "word", "byte")
+        if isinstance(answer.get(f"{name}s"), int)
+    ]
+    greedy = {True: ["the model would write it"], False: ["the model would write something else"]}
+    nats = f"{answer['nll']:.2f} nats" if is_number(answer.get("nll")) else ""
+    told = answer.get("greedy")
+    return " · ".join([nats, *counts, *(greedy[told] if isinstance(told, bool) else [])])
+
+
+def evidence_quotes(row: ResultRow) -> list[list[str]]:
+    """Return the quotes of each component of the answer; nothing where a target is not evidence."""
+    target = row.get("target")
+    if not isinstance(target, list) or not all(isinstance(each, list) for each in target):
+        return []
+    return [[quote for quote in each if isinstance(quote, str) and quote] for each in target]
+
+
+def evidence_ranks(row: ResultRow) -> list[list[int]]:
+    """Return at which ranks each component was found, as the run recorded it; nothing where it did not."""
+    found, components = row.get("evidence"), len(evidence_quotes(row))
+    if not isinstance(found, list) or len(found) != components or not all(isinstance(each, list) for each in found):
+        return []
+    return [[rank for rank in each if type(rank) is int and rank > 0] for each in found]
+
+
+def evidence_mark(ranks: Sequence[Sequence[int]], rank: int) -> str:
+    """Return which components the passage at a rank has; "" for none."""
+    numbers = [str(number) for number, each in enumerate(ranks, start=1) if rank in each]
+    if not numbers:
+        return ""
+    return "✓ evidence" if len(ranks) == 1 else f"✓ component{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def evidence_summary(ranks: Sequence[Sequence[int]], shown: int) -> SafeText | None:
+    """Say which components no passage has, and which only those below the ones that are shown; None: neither."""
+    lines = []
+    for number, each in enumerate(ranks, start=1):
+        name = "the evidence" if len(ranks) == 1 else f"component {number}"
+        if not each:
+            lines.append(cell(f"✗ {name} is in none of them", "red"))
+        elif min(each) > shown:
+            lines.append(cell(f"{name} is first in number {min(each)}", "dim italic"))
+    return joined("\n", lines) if lines else None

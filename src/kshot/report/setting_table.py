@@ -11,8 +11,7 @@ from rich.console import Group, RenderableType
 
 from kshot.core.options import flag
 from kshot.core.visible import one_line
-from kshot.report.cells import cell
-from kshot.report.columns import cut
+from kshot.report.cells import cell, cut
 from kshot.report.drawn_table import drawn
 from kshot.report.sample_texts import written
 from kshot.report.view import Column, TableView, words

@@ -11,8 +11,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.cells import block
 from kshot.report.drawn_table import drawn
-from kshot.report.figure_cells import figure_cell
-from kshot.report.table import short_names
+from kshot.report.figures import figure_cell, short_names
 from kshot.report.view import Cell, Column, Content, TableView
 
 _SHOWN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")

@@ -1,23 +1,79 @@
-"""Results as a table that fits a terminal."""
+"""Results as tables that fit a terminal: the main figures, and those that come with them."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 
 from kshot.core.records import ResultRow
-from kshot.core.visible import metric_label
+from kshot.core.visible import metric_label, one_line
 from kshot.report.cells import cell
-from kshot.report.details_table import DetailsTable
 from kshot.report.drawn_table import drawn
-from kshot.report.figure_cells import figure_cell, marked_figure
+from kshot.report.figures import figure_cell, marked_figure, short_names
 from kshot.report.quantities import money
 from kshot.report.sample_texts import counted
 from kshot.report.view import Column, Content, TableView, Tone, words
+
+_GAP = 2
+"""The space between two columns."""
+_MIN_TASK_WIDTH = 24
+"""The width that names of tasks have before the columns are divided."""
+
+
+class DetailsTable:
+    """The figures of several tasks, all of the same metrics. No name of a metric is ever cut.
+
+    Where the columns do not fit, few tasks have a line for each figure, and many have several tables.
+    """
+
+    def __init__(self, metrics: Sequence[str], tasks: Mapping[str, Mapping[str, str]]) -> None:
+        """``tasks``: the figures of each, as they are shown, by metric."""
+        self._metrics, self._tasks = metrics, tasks
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        """Draw it as wide as the terminal is."""
+        del console  # the width is all that counts
+        parts = [*self._parts(options.max_width)]
+        if len(parts) > 1 and len(self._tasks) < len(self._metrics):
+            yield self._by_line()
+        else:
+            yield from map(self._by_column, parts)
+
+    def _parts(self, width: int) -> Iterator[list[str]]:
+        """Yield the metrics in groups whose columns fit beside the names of the tasks."""
+        most = max(cell_len(one_line(task)) for task in self._tasks)
+        left = room = width - min(most, _MIN_TASK_WIDTH)
+        part: list[str] = []
+        for metric in self._metrics:
+            shown = [one_line(metric), *(figures[metric] for figures in self._tasks.values())]
+            wide = _GAP + max(map(cell_len, shown))
+            if part and wide > left:
+                yield part
+                part, left = [], room
+            part.append(metric)
+            left -= wide
+        yield part
+
+    def _by_column(self, metrics: Sequence[str]) -> Table:
+        columns = [*words("task"), *(Column(metric, "number") for metric in metrics)]
+        return _drawn(columns, [[task, *(own[metric] for metric in metrics)] for task, own in self._tasks.items()])
+
+    def _by_line(self) -> Table:
+        columns = [*words("task", "metric"), Column("value", "number", wraps=False)]
+        rows = [
+            ["" if number else task, metric, figures[metric]]
+            for task, figures in self._tasks.items()
+            for number, metric in enumerate(self._metrics)
+        ]
+        return _drawn(columns, rows)
+
+
+def _drawn(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Table:
+    return drawn(TableView(columns, rows), style="dim", header_style="dim")
+
 
 _MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
@@ -27,9 +83,6 @@ _MAX_NAME_WIDTH = 16
 
 _MAX_SAID_WIDTH = 24
 """The width of what a row says of how it was scored."""
-
-_OPTIONS = re.compile(r",\s*[A-Za-z_]\w*\s*=")
-"""Where the options of a spec begin."""
 
 _SAID = {"ranking_type": "by", "code": "code"}
 """What a row may say of how it was scored, and the title of its column: the rule, and whose code ran."""
@@ -111,46 +164,6 @@ def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, Resul
     for row in rows:
         found.setdefault((row["task"], row["metric"]), {})[row["model"]] = row
     return found
-
-
-def short_names(models: Iterable[str]) -> dict[str, str]:
-    """Return a name for each model that no other has: as little of the end of its spec as that takes.
-
-    ``hf:models/a/b`` becomes ``hf:b``, ``replay:runs.json#bm25`` becomes ``bm25``, and
-    ``openai:org/m@http://host/v1,top_k=1`` becomes ``openai:m@host,top_k=1``.
-    """
-    forms = {model: _forms(model) for model in models}
-    chosen = dict.fromkeys(forms, 0)
-    while True:
-        names = {model: forms[model][place] for model, place in chosen.items()}
-        shared = Counter(names.values())
-        longer = [model for model, name in names.items() if shared[name] > 1 and chosen[model] < len(forms[model]) - 1]
-        if not longer:
-            return names
-        for model in longer:
-            chosen[model] += 1
-
-
-def _forms(model: str) -> list[str]:
-    """Return the names that the spec of a model can have, from the shortest to the whole spec."""
-    start = found.start() if (found := _OPTIONS.search(model)) else len(model)
-    kind, colon, argument = model[:start].partition(":")
-    name, _, url = argument.partition("@")
-    _, slashes, address = url.partition("://")
-    if kind == "replay" and "#" in argument:
-        path, _, system = argument.rpartition("#")
-        forms = [system, *(f"replay:{tail}#{system}" for tail in _tails(path))]
-    elif slashes:
-        forms = [f"{kind}:{tail}@{address.partition('/')[0]}" for tail in _tails(name)]
-    else:
-        forms = [f"{kind}{colon}{tail}" for tail in _tails(argument)]
-    return [*(form + model[start:] for form in forms), model]
-
-
-def _tails(path: str) -> list[str]:
-    """Return the last part of a path, its last two parts, and so on."""
-    parts = path.rstrip("/").split("/")
-    return ["/".join(parts[-count:]) for count in range(1, len(parts) + 1)]
 
 
 def spending(usage: Sequence[ResultRow]) -> list[str]:

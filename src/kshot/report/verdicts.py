@@ -8,9 +8,8 @@ from typing import NamedTuple
 from kshot.core.failed_parts import failure_mark, p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
-from kshot.report.figure_cells import number
+from kshot.report.figures import number, short_names
 from kshot.report.systems import shown_measures
-from kshot.report.table import short_names
 
 _MAX_LISTED = 3
 """Systems that a verdict lists."""

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, get_args
 
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
-from kshot.report.page.sample_line import short_answer, short_value
+from kshot.report.page.sample_card import short_answer, short_value
 from kshot.report.sample_look import SampleLook, SampleLooks
 from kshot.runs.sample_filters import MetricScale, SampleVerdict, name_of
 from kshot.runs.sample_selection import natural_key

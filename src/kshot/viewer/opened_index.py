@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
-from kshot.report.page.sample_line import sample_line
+from kshot.report.page.sample_card import sample_line
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, metric_scales, name_of

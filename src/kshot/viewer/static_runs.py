@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.comparing import compare
-from kshot.report.page.packed_columns import BLOCK, MetricScales, PackedColumns
+from kshot.report.page.packed_samples import BLOCK, MetricScales, PackedColumns
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.passages_file import PassageTexts

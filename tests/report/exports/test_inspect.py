@@ -8,9 +8,7 @@ import pytest
 from kshot import evaluate
 from kshot.core.errors import RunError
 from kshot.core.records import Generated
-from kshot.report.exports.inspect_header import StandardErrors, figures_of, log_header
-from kshot.report.exports.inspect_logs import write_logs
-from kshot.report.exports.inspect_samples import sample_id
+from kshot.report.exports.inspect_logs import StandardErrors, figures_of, log_header, sample_id, write_logs
 from kshot.runs.record import read_record
 from kshot.runs.spec_file import read_spec
 from tests.commands import kshot

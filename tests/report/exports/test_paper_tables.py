@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from kshot.report.exports.latex import is_label, label_of, latex_of, latex_text
-from kshot.report.exports.markdown import markdown_of
 from kshot.report.exports.paper_tables import comparisons_table, figures_tables
+from kshot.report.markdown_table import markdown_of
 from kshot.report.view import cell_of
 from kshot.runs.record import RunRecord
 

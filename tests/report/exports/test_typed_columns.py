@@ -9,9 +9,7 @@ import pytest
 
 from kshot.core.errors import RunError
 from kshot.core.shareable import well_formed
-from kshot.report.exports.csv_table import write_csv
-from kshot.report.exports.parquet import write_parquet
-from kshot.report.exports.typed_columns import Columns
+from kshot.report.exports.row_files import Columns, write_csv, write_parquet
 
 HOSTILE = [
     "=1+1",

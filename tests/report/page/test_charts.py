@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
+from kshot.report.page.calibration_section import ReliabilityBin, reliability_chart
 from kshot.report.page.charts import Chart, chart_grid, folded, sentences
 from kshot.report.page.charts_heat import HeatRow, heat_map
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import line_chart
-from kshot.report.page.charts_reliability import ReliabilityBin, reliability_chart
 from kshot.report.page.charts_stacked import StackedRow, stacked_bars
 from kshot.report.page.markup import tag
 from kshot.report.page.svg import SERIES, SHADES

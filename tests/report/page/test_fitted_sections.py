@@ -3,8 +3,8 @@
 from markupsafe import Markup
 
 from kshot.report.page.charts import Chart
-from kshot.report.page.fitted_sections import fitted_sections
 from kshot.report.page.markup import Section, tag, together
+from kshot.report.page.report_page import fitted_sections
 from kshot.report.page.svg import drawing
 from kshot.report.view import TableView, words
 from tests.report.page.page_reading import text_of, tree

@@ -1,6 +1,6 @@
 """The columns of samples without a server: verdicts and directions are those of each task."""
 
-from kshot.report.page.packed_columns import MetricScales
+from kshot.report.page.packed_samples import MetricScales
 
 
 def figure(task, metric, **more):

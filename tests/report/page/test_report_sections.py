@@ -8,7 +8,7 @@ from kshot.report.page.comparison_section import within_run
 from kshot.report.page.course_section import course_section
 from kshot.report.page.markup import Section
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.report_head import about_runs
+from kshot.report.page.report_page import about_runs
 from kshot.report.page.run_sections import comparison_sections, run_sections
 from kshot.report.page.settings_section import differing_settings, settings_section
 from kshot.report.page.studies_section import draws_section, shots_section

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.report.page.sample_line import sample_line, short
+from kshot.report.page.sample_card import sample_line, short
 from kshot.report.sample_look import SampleLook
 from kshot.runs.sample_filters import MetricScale
 

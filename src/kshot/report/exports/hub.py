@@ -17,7 +17,7 @@ from kshot.core.records import ResultRow
 from kshot.core.text_files import FileNames, path_inside, portable
 from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.shots import told_shots
-from kshot.report.figure_cells import number
+from kshot.report.figures import number
 from kshot.runs.headline import headline_figures
 from kshot.runs.record import RunRecord
 

@@ -10,16 +10,14 @@ from markupsafe import Markup
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
-from kshot.report.compared_pairs import pair_names, pair_of
 from kshot.report.comparison import ShortNames, comparison_sentences, headline_rows, main_rows
-from kshot.report.comparison_view import COUNTS, SYSTEMS, comparison_view
-from kshot.report.comparison_words import task_name, warnings
+from kshot.report.comparison_view import COUNTS, SYSTEMS, comparison_view, pair_names, pair_of, task_name, warnings
+from kshot.report.figures import short_names
 from kshot.report.page.charts import chart_grid, folded, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.numbers import estimate, field_number
 from kshot.report.systems import shown_measures
-from kshot.report.table import short_names
 from kshot.report.verdicts import correction, p_value, system_name
 from kshot.report.view import Cell, Content, TableView, numbers, words
 from kshot.runs.swept_rows import SWEEP

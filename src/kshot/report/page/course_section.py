@@ -10,13 +10,13 @@ from markupsafe import Markup
 
 from kshot.core.command_line import without_secrets
 from kshot.core.shareable import shareable
+from kshot.report.figures import short_names
 from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, command, tag, text, together
 from kshot.report.page.tables import table_html
 from kshot.report.quantities import dollars, duration
 from kshot.report.run_details import spent_lines
 from kshot.report.sample_texts import counted
-from kshot.report.table import short_names
 from kshot.report.view import Cell, Content, TableView, count_cell, numbers, words
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.record import failure_line

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from kshot.core.records import ResultRow
 from kshot.report.breakdown import FigureScale, figure_scale
-from kshot.report.figures_view import figures_view
+from kshot.report.figures import figures_view
 from kshot.report.page.charts import Chart, chart_grid, folded, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_rows import MAX_DRAWN

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
-from kshot.report.figure_cells import field_cell, figure_cell
+from kshot.report.figures import field_cell, figure_cell
 from kshot.report.page.markup import figure, tag, together
 from kshot.report.page.page_run import PageRun
 from kshot.report.view import Cell

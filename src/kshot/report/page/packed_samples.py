@@ -5,19 +5,181 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kshot.report.page.cut_cards import cut_card
-from kshot.report.page.packed_columns import BLOCK, MetricScales, PackedColumns
+from kshot.core.records import ResultRow
+from kshot.core.visible import one_line
+from kshot.report.page.found_passages import script_length
 from kshot.report.page.sample_card import sample_card
-from kshot.report.page.samples_read import SamplesRead
+from kshot.report.page.samples_read import VERDICT_LETTERS, SamplesRead
 from kshot.report.sample_look import SampleLook, shots_of
-from kshot.runs.folder import without_defaults
+from kshot.runs.headline import TaskOnModel, task_rows
+from kshot.runs.identity import without_defaults
 from kshot.runs.passages_file import PassageTexts
 from kshot.runs.sample_filters import name_of
+from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
+
+if TYPE_CHECKING:
+    from kshot.runs.comparing import Comparison
+
+
+_LIMITS = (20_000, 4_000, 1_000, 200)
+"""Characters of a text, tried in turn until the sample is small enough."""
+_MAX_ITEMS = 200
+"""Tokens, passages or options that the smallest form keeps."""
+
+
+def cut_card(card: Mapping[str, Any], most: int) -> tuple[str, bool]:
+    """Return the JSON of a sample in at most about so many characters, and whether it lost something."""
+    written = _json(card)
+    if len(written) <= most:
+        return written, False
+    for limit in _LIMITS:
+        written = _json(_cut(card, limit, None))
+        if len(written) <= most:
+            return written, True
+    return _json(_cut(card, _LIMITS[-1], _MAX_ITEMS)), True
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _cut(value: Any, limit: int, items: int | None) -> Any:
+    """Return a value without the middle of its texts, the places within texts moved, and only some items of lists."""
+    if isinstance(value, str):
+        return _Shortened(value, limit).text
+    if isinstance(value, list):
+        return [_cut(each, limit, items) for each in value[:items]]
+    if not isinstance(value, dict):
+        return value
+    made = {name: _cut(each, limit, items) for name, each in value.items()}
+    if isinstance(value.get("messages"), list) and isinstance(value.get("asks_at"), int):
+        made |= {"asks_at": _asks_at(value, limit)}
+    if isinstance(value.get("tokens"), list) and isinstance(value.get("text"), str):
+        made |= {"tokens": made["tokens"] if len(value["text"]) <= limit and items is None else None}
+    if isinstance(value.get("marks"), list) and isinstance(value.get("text"), str):
+        text = _Shortened(value["text"], limit)
+        moved = [(text.moved(start), text.moved(end), *rest) for start, end, *rest in value["marks"]]
+        made |= {"marks": [list(mark) for mark in moved if mark[0] < mark[1]]}
+    return made
+
+
+def _asks_at(prompt: Mapping[str, Any], limit: int) -> int:
+    """Return where the question begins in a message that may have lost its middle."""
+    at, messages = prompt.get("asks"), prompt["messages"]
+    if type(at) is not int or not 0 <= at < len(messages):
+        return 0
+    return _Shortened(str(messages[at].get("content", "")), limit).moved(prompt["asks_at"])
+
+
+class _Shortened:
+    """A text without its middle: a third of what is left is its beginning, the rest its end, where answers stand.
+
+    Places within it are counted as scripts count them.
+    """
+
+    def __init__(self, text: str, limit: int) -> None:
+        self.text, self._note = text, ""
+        self._head = self._tail = sys.maxsize
+        if len(text) > limit:
+            head, tail = limit // 3, len(text) - (limit - limit // 3)
+            self._note = f"\n… {tail - head:,} characters are not in this report …\n"
+            self.text = text[:head] + self._note + text[tail:]
+            self._head, self._tail = script_length(text[:head]), script_length(text[:tail])
+
+    def moved(self, place: int) -> int:
+        """Return where a character of the whole text stands now; one of the middle, where its beginning ends."""
+        if place <= self._head:
+            return place
+        if place < self._tail:
+            return self._head
+        return place - self._tail + self._head + len(self._note)
+
+
+BLOCK = 50
+"""Samples that are stored together: a page reads a block to show one of them."""
+_NAMED = ("task", "model", "category", "answer")
+_TEXTS = ("id", "text", "target")
+
+
+class MetricScales:
+    """The scales of a run by metric: that of each headline, and of so many others in the order of the figures."""
+
+    def __init__(self, results: Sequence[ResultRow], most: int) -> None:
+        """Take the figures of a run."""
+        names = list(dict.fromkeys(row["metric"] for row in task_rows(results)))[:most]
+        self.by_metric: dict[str, Mapping[TaskOnModel, MetricScale]] = {HEADLINE: metric_scales(results)}
+        self.by_metric |= {name: metric_scales(results, name) for name in names}
+
+    def downward(self) -> dict[str, list[str]]:
+        """Return by metric the tasks of which lower scores are better."""
+        found = {
+            name: sorted({one_line(task) for (task, _), scale in scales.items() if not scale.upwards})
+            for name, scales in self.by_metric.items()
+        }
+        return {name: tasks for name, tasks in found.items() if tasks}
+
+    def of(self, row: ResultRow) -> dict[str, tuple[str, float | None]]:
+        """Return the letter of the verdict, and the score, of a sample by each metric."""
+        key = name_of(row, "task"), name_of(row, "model")
+        found = {name: scales.get(key) for name, scales in self.by_metric.items()}
+        return {name: _judged(scale, row) for name, scale in found.items()}
+
+
+def _judged(scale: MetricScale | None, row: ResultRow) -> tuple[str, float | None]:
+    if row.get("failed"):
+        return VERDICT_LETTERS["failed"], None
+    return (
+        (VERDICT_LETTERS["unrated"], None) if scale is None else (VERDICT_LETTERS[scale.verdict(row)], scale.score(row))
+    )
+
+
+@dataclass
+class PackedColumns:
+    """The columns of the samples that are at hand; ``web/packed.js`` describes them."""
+
+    metrics: Sequence[str]
+    downward: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _NAMED})
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in ("n", *_TEXTS, *_NAMED)})
+    verdicts: dict[str, list[str]] = field(default_factory=dict)
+    scores: dict[str, list[float | None]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.columns["n"])
+
+    def add(self, line: Mapping[str, Any], judged: Mapping[str, tuple[str, float | None]]) -> None:
+        """Add a sample: its ``SampleLine``, and its verdict and score by each metric."""
+        for name in ("n", *_TEXTS):
+            self.columns[name].append(line[name])
+        for name in _NAMED:
+            known, value = self.names[name], line[name]
+            self.columns[name].append(-1 if value is None else known.setdefault(value, len(known)))
+        for metric in self.metrics:
+            letter, score = judged[metric]
+            self.verdicts.setdefault(metric, []).append(letter)
+            self.scores.setdefault(metric, []).append(score)
+
+    def as_dict(self, *, total: int) -> dict[str, Any]:
+        """Return the file; ``total`` are the samples of the run."""
+        return {
+            "total": total,
+            "blocks": BLOCK,
+            "metrics": list(self.metrics),
+            "downward": dict(self.downward),
+            "names": {name: list(known) for name, known in self.names.items()},
+            "columns": {
+                **self.columns,
+                "verdict": {metric: "".join(letters) for metric, letters in self.verdicts.items()},
+                "score": self.scores,
+            },
+        }
+
 
 _MOST_CHARACTERS = 100_000
 """The JSON of one sample: a longer one is cut, so that it does not push out all others."""
@@ -193,3 +355,58 @@ class _Cards:
         of_model = self._facts.get(model, {})
         facts = of_model.get(task, {}) if isinstance(of_model, dict) else {}
         return facts if isinstance(facts, dict) else {}
+
+
+_FLIPPED = frozenset("wl")
+
+
+@dataclass(frozen=True)
+class SamplePairs:
+    """The pairs of samples of a run with its baseline, by their numbers, with a letter for who is right."""
+
+    baseline: str
+    run: str
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+
+    def file(self, here: Mapping[str, Collection[int]]) -> tuple[str, bytes]:
+        """Return the name and the content of the file that pairs the samples that are in the report."""
+        own, other = here[self.baseline], here[self.run]
+        kept = [at for at, (one, two) in enumerate(self.pairs) if one in own and two in other]
+        value: dict[str, Any] = {
+            "state": "ready",
+            "pairs": [self.pairs[at] for at in kept],
+            "flips": "".join(self.outcomes[at] for at in kept),
+        }
+        return f"data/compare/{self.baseline}/{self.run}.json", pack(value)
+
+
+def sample_pairs(comparison: Comparison | None, read: Sequence[SamplesRead]) -> list[SamplePairs]:
+    """Pair the samples of runs with those of their baseline, by the headline of each task."""
+    if comparison is None:
+        return []
+    from kshot.runs.paired_places import paired_places
+
+    by_name = {each.run.name: each for each in read}
+    found: dict[tuple[str, str], SamplePairs] = {}
+    for paired in paired_places(comparison):
+        one, other = by_name.get(paired.match.baseline.run.label), by_name.get(paired.match.other.run.label)
+        if one is None or other is None or one is other:
+            continue
+        keys = one.run.key, other.run.key
+        pairs = found.setdefault(keys, SamplePairs(*keys))
+        numbers = zip(one.numbers_at(paired.baseline), other.numbers_at(paired.run), strict=True)
+        pairs.pairs.extend(numbers)
+        pairs.outcomes.extend(paired.outcomes)
+    return list(found.values())
+
+
+def flipped_numbers(pairs: Sequence[SamplePairs]) -> dict[str, set[int]]:
+    """Return by run the numbers of the samples that flipped against another run of the report."""
+    found: dict[str, set[int]] = {}
+    for each in pairs:
+        for (one, other), outcome in zip(each.pairs, each.outcomes, strict=True):
+            if outcome in _FLIPPED:
+                found.setdefault(each.baseline, set()).add(one)
+                found.setdefault(each.run, set()).add(other)
+    return found

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kshot.core.records import ResultRow
-from kshot.report.table import short_names
+from kshot.report.figures import short_names
 from kshot.runs.record import RunRecord
 
 

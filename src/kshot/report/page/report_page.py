@@ -1,23 +1,187 @@
-"""What a report holds: its sections, and as many samples as fit beside them."""
+"""What a report holds: its head, its sections, and as many samples as fit beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from markupsafe import Markup
+
+from kshot.core.shareable import shareable
+from kshot.core.specs import without_options
+from kshot.report.cells import shortened
+from kshot.report.figures import short_names
 from kshot.report.page.document import Page, document
-from kshot.report.page.fitted_sections import fitted_sections
-from kshot.report.page.markup import Section
-from kshot.report.page.packed_flips import SamplePairs, flipped_numbers, sample_pairs
-from kshot.report.page.packed_samples import PackedRun, pack, packed_run
+from kshot.report.page.markup import Section, tag, text, together
+from kshot.report.page.packed_samples import PackedRun, SamplePairs, flipped_numbers, pack, packed_run, sample_pairs
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.report_head import about_runs, report_title
 from kshot.report.page.run_sections import comparison_sections, run_sections
 from kshot.report.page.samples_read import SamplesRead, read_run_samples
-from kshot.report.page.samples_section import samples_section
+from kshot.report.page.tables import table_html
+from kshot.report.view import Content, TableView, count_cell, numbers, words
+from kshot.runs.run_state import moment
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison
+
+
+_MAX_NAMES, _MAX_NAME = 4, 80
+
+
+def report_title(runs: Sequence[PageRun]) -> str:
+    """Return the title of a report."""
+    names = [run.name for run in runs]
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) <= _MAX_NAMES else f"{len(names)} runs"
+
+
+def about_runs(runs: Sequence[PageRun], not_compared: str) -> list[Markup]:
+    """Return the lines below the title: what was asked of whom, and when."""
+    models = short_names(dict.fromkeys(str(row["model"]) for run in runs for row in run.record.results))
+    named = [str(each) for run in runs for each in run.spec.get("identity", {}).get("datasets", ())]
+    datasets = dict.fromkeys(map(without_options, named))  # the section of settings has the rest
+    said = [_listed("model", models.values()), _listed("dataset", shareable(list(datasets)))]
+    lines = [tag("p", text(" · ".join(filter(None, said))), class_="soft")]
+    if ended := sorted({when for run in runs if (when := _ended(run))}):
+        told = f"run ended {ended[0]}" if len(ended) == 1 else f"runs ended {ended[0]} to {ended[-1]}"
+        lines.append(tag("p", f"{told} UTC", class_="soft"))
+    lines += [tag("p", text(f"The runs are not compared: {not_compared}"), class_="warning")] if not_compared else []
+    return lines
+
+
+def _listed(noun: str, names: Iterable[Any]) -> str:
+    known = list(names)
+    if not known:
+        return ""
+    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
+    shown = (shortened(name, _MAX_NAME) for name in known[:_MAX_NAMES])
+    return f"{noun if len(known) == 1 else f'{noun}s'} {', '.join(shown)}{more}"
+
+
+def _ended(run: PageRun) -> str:
+    """Say when a run came to its end, in UTC."""
+    sessions = run.spec.get("sessions", ())
+    when = moment(sessions[-1].get("ended")) if sessions else None
+    return "" if when is None else f"{when:%Y-%m-%d %H:%M}"
+
+
+_TABLE = re.compile(r'<details class="numbers">.*?</details>', re.DOTALL)
+_CHART = re.compile(r'<figure class="chart.*?</figure>', re.DOTALL)
+"""Foreign texts are escaped, and neither stands within another of its kind: the first end is its own."""
+
+_NO_TABLE = tag("p", "The table has no room in this report; summary.json has its numbers.", class_="chart-note")
+_NO_CHART = tag("p", "A chart has no room in this report; kshot view shows it.", class_="chart-note")
+
+
+def fitted_sections(sections: Sequence[Section], room: int) -> list[Section]:
+    """Return sections of at most so many bytes together, without what is too much: the largest gives way first.
+
+    Charts and tables are bounded; many of them, or names of many kilobytes, may still be too much.
+    """
+    found = [section.html for section in sections]
+    for pattern, note in ((_TABLE, _NO_TABLE), (_CHART, _NO_CHART)):
+        if (beyond := sum(map(_bytes, found)) - room) > 0:
+            found = _without_largest(found, pattern, note, beyond)
+    while sum(map(_bytes, found)) > room:
+        size, at = max((_bytes(html), at) for at, html in enumerate(found))
+        told = tag("p", _told(size), class_="warning")
+        if len(told) >= size:
+            break  # all that is left is short
+        found[at] = told
+    return [replace(section, html=html) for section, html in zip(sections, found, strict=True)]
+
+
+def _without_largest(found: Sequence[Markup], pattern: re.Pattern[str], note: Markup, beyond: int) -> list[Markup]:
+    """Return the pages with the note in the place of pieces, the largest first, until so many bytes are gone."""
+    pieces = [
+        (_bytes(piece[0]), at, piece.start()) for at, html in enumerate(found) for piece in pattern.finditer(html)
+    ]
+    gone: set[tuple[int, int]] = set()
+    for size, at, start in sorted(pieces, reverse=True):
+        if beyond <= 0 or size <= len(note):
+            break
+        gone.add((at, start))
+        beyond -= size - len(note)
+
+    def kept(at: int, html: Markup) -> Markup:
+        text = pattern.sub(lambda piece: note if (at, piece.start()) in gone else piece[0], html)
+        return Markup(text)  # noqa: S704 - pieces of what was safe
+
+    return [kept(at, html) for at, html in enumerate(found)]
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "backslashreplace"))
+
+
+def _told(size: int) -> str:
+    what = f"This section takes {size / 1e6:.1f} MB, and a report has no room for it."
+    return f"{what} kshot view shows it, and summary.json has its figures."
+
+
+_KINDS = {
+    "failed": "failed",
+    "flipped": "flipped: one run alone is right",
+    "wrong": "wrong or partly right",
+    "other": "right, or not rated",
+}
+
+
+def samples_section(read: Sequence[SamplesRead], packed: Sequence[PackedRun]) -> Section | None:
+    """Return the section; None if no run has samples. ``packed`` is empty while their size is not known."""
+    if not any(map(len, read)):
+        return None
+    held = list(zip(read, packed, strict=True)) if packed else []
+    parts = [tag("p", _how_many(held))] if held else []
+    if any(each.here < each.all for _, run in held for each in run.counts.values()):
+        parts.append(_counts(held))
+    parts.append(_links(read))
+    needs = "Leafing through the samples needs a script, and scripts are off here. Everything else is above."
+    parts.append(tag("noscript", tag("p", needs, class_="soft")))
+    parts.append(tag("div", id="sample-browser"))
+    return Section("samples", "Samples", together(parts))
+
+
+def _how_many(held: Sequence[tuple[SamplesRead, PackedRun]]) -> Markup | str:
+    here, every = sum(len(packed.numbers) for _, packed in held), sum(len(read) for read, _ in held)
+    cut = sum(packed.cut for _, packed in held)
+    long = f" {cut:,} of them {'is' if cut == 1 else 'are'} so long that texts lost their middle." if cut else ""
+    if here == every:
+        whole = f"All {every:,} samples are in this file." if every > 1 else "The one sample is in this file."
+        return whole + long
+    commands = [
+        together((tag("code", text(f"kshot view {read.run.record.path}")), " "))
+        for read, _ in held[:1]
+        if read.run.record.path is not None
+    ]
+    more = together((" ", *commands, "shows all.")) if commands else ""
+    order = "failed, flipped and wrong ones first, as many as fit"
+    return together((f"{here:,} of {every:,} samples are in this file: {order}.{long}", more))
+
+
+def _counts(held: Sequence[tuple[SamplesRead, PackedRun]]) -> Markup:
+    several = len(held) > 1
+    rows: list[list[Content]] = [
+        [*([read.run.name] if several else []), _KINDS[kind], count_cell(each.here), count_cell(each.all)]
+        for read, packed in held
+        for kind, each in packed.counts.items()
+    ]
+    columns = [*words(*["run"] * several, "samples"), *numbers("in this file", "in the run")]
+    return table_html(TableView(columns, rows), "How many samples are in this file")
+
+
+def _links(read: Sequence[SamplesRead]) -> Markup:
+    """Return what opens the samples of each run."""
+    links = []
+    for each in read:
+        if len(each):
+            words = "Open the samples" if len(read) == 1 else f"Samples of {each.run.name}"
+            links.append(tag("li", tag("a", text(words), href=f"#/run/{each.run.key}/samples", data_opens="")))
+    return tag("ul", *links, class_="run-buttons screen-only")
+
 
 _SPARE = 4_000
 """Bytes for what says how many samples there are."""

@@ -11,7 +11,7 @@ from kshot.core.records import ResultRow
 from kshot.core.specs import split_options
 from kshot.core.visible import metric_label
 from kshot.report.exports.shots import shots_in_prompts
-from kshot.report.figure_cells import number
+from kshot.report.figures import number, short_names
 from kshot.report.page.charts import Chart, chart_grid, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import line_chart
@@ -19,7 +19,6 @@ from kshot.report.page.markup import Section, tag, together
 from kshot.report.page.numbers import estimate, field_number, mark_notes
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.tables import table_html
-from kshot.report.table import short_names
 from kshot.report.verdicts import spreads
 from kshot.report.view import Cell, Series, TableView, numbers, words
 from kshot.runs.headline import headlines

@@ -1,14 +1,20 @@
-"""Rows of runs as columns, each of one type. A first reading finds them; a second one writes, in flat memory."""
+"""Rows of a run as files of columns, each of one type: CSV for spreadsheets or programs, and parquet."""
 
 from __future__ import annotations
 
+import csv
 import json
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, TypeAlias, cast
+from itertools import chain
+from typing import IO, Any, Literal, TypeAlias, cast
 
 from kshot.core.errors import RunError
+from kshot.core.extras import importing
 from kshot.core.records import ResultRow
 from kshot.core.shareable import well_formed
+from kshot.core.visible import visible
 from kshot.report.frames import flat_rows
 
 ColumnType: TypeAlias = Literal["text", "whole", "number", "truth", "json"]
@@ -104,3 +110,86 @@ def _fits(value: Any, kind: ColumnType) -> bool:
 
 def _changed() -> RunError:
     return RunError("the run has changed while it was exported", hint="Export it again when it is done.")
+
+
+_FORMULA = re.compile(r"[\s\u200b-\u200f\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")
+"""How a text begins that some spreadsheet reads as a formula, also after white space."""
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def spreadsheet_cell(value: Any) -> str | int | float:
+    """Return a value for a cell: numbers as numbers, no value as an empty cell, texts so that none is a formula.
+
+    A text that would be one gets an apostrophe before it, which spreadsheets take for "this is text". Control
+    characters are shown as escapes.
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    text = str(value)
+    if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
+        text = f"'{text}"
+    return visible(text)
+
+
+def write_spreadsheet(file: IO[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> None:
+    """Write rows, the first of which is the header. Every text is quoted: no part of one becomes a cell of its own."""
+    writer = csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerows([spreadsheet_cell(value) for value in row] for row in rows)
+
+
+def write_csv(file: IO[str], rows: Rows, *, raw: bool = False) -> None:
+    """Write a header and the rows.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe before it, and control characters become
+    escapes; ``raw``: every text as it is, for programs.
+    """
+    columns = Columns(rows)
+    lines = chain([columns.names], columns.values())
+    if not raw:
+        write_spreadsheet(file, lines)
+        return
+    writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerows([str(value) if isinstance(value, bool) else value for value in line] for line in lines)
+
+
+_GROUP_ROWS = 1_000
+_GROUP_CHARACTERS = 16 << 20
+"""The rows that are in memory at once, and written as one row group."""
+
+_JSON_MARK = {"kshot": "json"}
+"""The metadata of a column whose values are JSON texts."""
+
+
+def write_parquet(file: IO[bytes], rows: Rows) -> None:
+    """Write the rows, some at a time; memory does not grow with their number."""
+    with importing("--to parquet", "pyarrow"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    columns = Columns(rows)
+    types = {"text": pa.string(), "json": pa.string(), "whole": pa.int64(), "number": pa.float64(), "truth": pa.bool_()}
+    schema = pa.schema(
+        pa.field(name, types[kind], metadata=_JSON_MARK if kind == "json" else None)
+        for name, kind in zip(columns.names, columns.types.values(), strict=True)
+    )
+    with pq.ParquetWriter(file, schema) as writer:
+        for group in _groups(columns.values()):
+            arrays = [
+                pa.array(values, each.type) for values, each in zip(zip(*group, strict=True), schema, strict=True)
+            ]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _groups(rows: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
+    group: list[list[Any]] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str))
+        if len(group) >= _GROUP_ROWS or size >= _GROUP_CHARACTERS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
