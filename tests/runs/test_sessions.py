@@ -14,7 +14,7 @@ import kshot
 from kshot.core.budget import LimitReached
 from kshot.core.errors import BackendError, DataError, RunError, UsageError
 from kshot.core.records import Generated
-from kshot.report.page.unfinished_section import unfinished_section
+from kshot.report.page.course_section import unfinished_section
 from kshot.runs.folder import RunFolder
 from kshot.runs.listing import details
 from kshot.runs.samples_file import read_samples

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import KshotError, RunError
 from kshot.core.records import ResultRow
-from kshot.core.text_files import parse_json, path_inside, regular_file
+from kshot.core.text_files import regular_file
+from kshot.report.page.course_section import unfinished_section
 from kshot.report.page.markup import tag, text
 from kshot.report.page.sample_card import sample_line
-from kshot.report.page.unfinished_section import unfinished_section
 from kshot.report.sample_look import SampleLook
 from kshot.runs.folder import SUMMARY
 from kshot.runs.listing import details

@@ -9,9 +9,8 @@ from typing import Any
 from kshot.report.comparison import headline_rows
 from kshot.report.page.markup import Section
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.run_sections import comparison_sections, run_sections
+from kshot.report.page.run_sections import comparison_sections, differing_settings, run_sections
 from kshot.report.page.samples_read import read_run_samples
-from kshot.report.page.settings_section import differing_settings
 from kshot.runs.comparing import Comparison
 from kshot.runs.record import read_record
 from kshot.runs.spec_file import read_spec

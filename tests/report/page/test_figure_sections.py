@@ -7,10 +7,9 @@ import pytest
 
 import kshot
 from kshot.report.grid import findings
-from kshot.report.page.headline_section import headline_section
+from kshot.report.page.figure_sections import headline_section
 from kshot.report.page.lookup_section import lookup_section
-from kshot.report.page.numbers import estimate, field_number, number_html
-from kshot.report.page.page_run import PageRun, system_names
+from kshot.report.page.page_run import PageRun, estimate, field_number, number_html, system_names
 from kshot.report.page.passages_section import passages_section
 from kshot.report.verdicts import model_verdicts, verdicts
 from kshot.runs.record import RunRecord, read_record

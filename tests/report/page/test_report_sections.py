@@ -3,15 +3,13 @@
 import pytest
 
 import kshot
-from kshot.report.page.category_section import category_sections
 from kshot.report.page.comparison_section import within_run
 from kshot.report.page.course_section import course_section
+from kshot.report.page.figure_sections import category_sections, draws_section, shots_section
 from kshot.report.page.markup import Section
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.report_page import about_runs
-from kshot.report.page.run_sections import comparison_sections, run_sections
-from kshot.report.page.settings_section import differing_settings, settings_section
-from kshot.report.page.studies_section import draws_section, shots_section
+from kshot.report.page.run_sections import comparison_sections, differing_settings, run_sections, settings_section
 from kshot.runs.record import RunRecord
 from tests.finished_runs import Item, finished, task
 from tests.report.page.page_reading import assert_numbers_are_those_of, figures, numbers, text_of, tree, with_class

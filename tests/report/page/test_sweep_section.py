@@ -3,8 +3,7 @@
 import re
 
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.run_sections import run_sections
-from kshot.report.page.subject_sections import subject_sections
+from kshot.report.page.run_sections import run_sections, subject_sections
 from kshot.runs.record import RunRecord
 from tests.runs.test_swept_rows import figure
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.report.page.unfinished_section import unfinished_section
+from kshot.report.page.course_section import unfinished_section
 from tests.report.page.page_reading import text_of, tree
 
 COMMAND = ["kshot", "run", "-d", "my data", "--out", "runs/x"]

@@ -15,9 +15,22 @@ from markupsafe import Markup
 from rich.cells import cell_len
 
 from kshot.report.cells import shortened
+from kshot.report.page.charts import Chart
 from kshot.report.page.markup import tag, together
-from kshot.report.page.svg import label, percent
-from kshot.report.view import Cell
+from kshot.report.page.svg import (
+    SERIES,
+    Scale,
+    axis_ticks,
+    drawing,
+    label,
+    line,
+    marker,
+    nice_ticks,
+    percent,
+    series_class,
+    tick_text,
+)
+from kshot.report.view import Cell, Content, TableView, numbers, words
 
 MAX_DRAWN = 60
 """Rows that a chart draws; the table behind it has more."""
@@ -121,3 +134,247 @@ def svg_number(found: Cell) -> Markup:
     """Return a number within a text of a picture, with its exact value and its place."""
     exact = None if found.number is None else repr(found.number)
     return tag("tspan", found.written, data_row=found.source, data_field=found.field, data_value=exact)
+
+
+_ROW, _TOP, _BOTTOM = 24, 24, 30
+_NEAR_END = 0.75
+_BETWEEN = 18
+"""The room between two columns of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalRow:
+    """A row: its name, its figure, and up to two counts. ``group`` is a heading above it; ``hollow``: not decided."""
+
+    name: str
+    figure: Cell
+    counts: Sequence[Cell | None] = ()
+    group: str = ""
+    series: int = 0
+    hollow: bool = False
+
+
+def interval_chart(
+    id_: str,
+    title: str,
+    rows: Sequence[IntervalRow],
+    *,
+    heads: Sequence[str] = ("value", "95 %", "n"),
+    bounds: Sequence[float | None] | None = None,
+    reference: tuple[float, str] | None = None,
+    table: TableView | None = None,
+    limit: int = MAX_DRAWN,
+    notes: Sequence[Markup | str] = (),
+) -> Chart:
+    """Draw rows of figures. ``heads`` name the numbers at the right; ``reference`` is a value to mark, with its name.
+
+    ``bounds`` are the ends of the metric's scale. Without a ``table``, the one behind has the rows as they are
+    drawn; the picture has so many of them (``limit``).
+    """
+    drawn = rows[:limit]
+    values = [end for row in drawn for end in row.figure.ends] + ([] if reference is None else [reference[0]])
+    ticks = axis_ticks(values, bounds)
+    plots = [_IntervalPlot(drawn, ticks, heads, reference, layout) for layout in (WIDE, NARROW)]
+    layers = [plot.layout.layer(plot.parts()) for plot in plots]
+    picture = drawing(id_, title, layers, width=None, height=plots[0].bottom + _BOTTOM, class_="intervals")
+    left_out = [f"{len(drawn)} of {len(rows)} rows are drawn; the table has more."]
+    notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
+    return Chart(id_, title, picture, table or _figures_table(rows, heads), notes, wide=True)
+
+
+def _figures_table(rows: Sequence[IntervalRow], heads: Sequence[str]) -> TableView:
+    grouped, counts = any(row.group for row in rows), max((len(row.counts) for row in rows), default=0)
+    lines = [
+        (
+            *((row.group, row.name) if grouped else (row.name,)),
+            row.figure,
+            row.figure,
+            *(row.counts[at] if at < len(row.counts) else None for at in range(counts)),
+        )
+        for row in rows
+    ]
+    return TableView([*words(*[""] * (1 + grouped)), *numbers(*heads[: 2 + counts])], lines)
+
+
+class _IntervalPlot:
+    """The picture on one kind of screen: names, points on intervals, numbers."""
+
+    def __init__(
+        self,
+        rows: Sequence[IntervalRow],
+        ticks: Sequence[float],
+        heads: Sequence[str],
+        reference: tuple[float, str] | None,
+        layout: RowLayout,
+    ) -> None:
+        self.rows, self.ticks, self.reference, self.layout = rows, ticks, reference, layout
+        self.heads = heads if layout is WIDE else heads[:1]  # a narrow screen has room for the value alone
+        self.scale = Scale(ticks[0], ticks[-1])
+        groups = [row.group for row in rows]
+        self.places, end = placed(groups, _TOP, _ROW)
+        self.bottom = end + 4
+        self.written = layout.fitted(row.name for row in rows)
+        self.start = layout.names_end(self.written.values(), groups)
+        self.end, *self.columns = self._columns()
+
+    def _columns(self) -> list[float]:
+        """Return where the plot ends, and the right ends of the columns of numbers; the last ends with the chart."""
+        texts: list[list[str]] = [[head] for head in self.heads]
+        for row in self.rows:
+            counts = [count.written if count else "" for count in row.counts]
+            for held, written in zip(texts, [row.figure.written, row.figure.between, *counts], strict=False):
+                held.append(written)
+        ends = [1.0]
+        for held in reversed(texts):
+            ends.append(ends[-1] - self.layout.share(held) - _BETWEEN / self.layout.width)
+        return ends[::-1]
+
+    def parts(self) -> Iterator[Markup]:
+        """Yield the pieces of the picture, those behind first."""
+        for end, head in zip(self.columns, self.heads, strict=True):
+            yield label(percent(end), _TOP - 10, head, "head end")
+        yield self.layout.plot(self.start, self.end, self._axis())
+        for row, place in zip(self.rows, self.places, strict=True):
+            fits = self.written[row.name]
+            yield from self.layout.names(row.name, row.group, place, fits=fits, height=_ROW, end=self.start)
+            yield from self._numbers(row, place.middle + 4)
+        marks = [part for row, place in zip(self.rows, self.places, strict=True) for part in self._mark(row, place)]
+        yield self.layout.plot(self.start, self.end, marks)
+
+    def _axis(self) -> Iterator[Markup]:
+        for tick in self.ticks:
+            x = percent(self.scale(tick))
+            yield line(x, _TOP, x, self.bottom, "grid")
+            if self.layout is WIDE or tick in {self.ticks[0], self.ticks[-1]}:
+                yield label(x, self.bottom + 16, tick_text(tick, self.ticks), "tick mid")
+        if self.reference is not None:
+            x = percent(self.scale(self.reference[0]))
+            yield line(x, _TOP - 4, x, self.bottom, "reference")
+            yield label(x, _TOP - 10, self.reference[1], f"tick {self._reference_side()}")
+
+    def _reference_side(self) -> str:
+        """Return how the name of the reference stands at its line: before it, if it would run into the heads."""
+        share = 0.0 if self.reference is None else self.scale(self.reference[0])
+        return "end" if share > _NEAR_END else "mid"
+
+    def _mark(self, row: IntervalRow, place: Place) -> Iterator[Markup]:
+        value, between = row.figure.number, row.figure.interval
+        if value is None:
+            return
+        if between is not None:
+            ends = [percent(self.scale(end.number)) for end in between if end.number is not None]
+            yield line(ends[0], place.middle, ends[-1], place.middle, f"whisker {series_class(row.series)}")
+        said = f"{row.name}: {row.figure.said}"
+        yield marker(row.series, percent(self.scale(value)), place.middle, said, hollow=row.hollow)
+
+    def _numbers(self, row: IntervalRow, y: float) -> Iterator[Markup]:
+        """Yield the numbers of a row, as many as have columns."""
+        ends = row.figure.interval
+        pair = together((svg_number(ends[0]), row.figure.dash, svg_number(ends[1]))) if ends else None
+        counts = [None if count is None else svg_number(count) for count in row.counts]
+        texts = [svg_number(row.figure), pair, *counts]
+        for at, (place, written) in enumerate(zip(self.columns, texts, strict=False)):
+            if written is not None:
+                yield label(percent(place), y, written, "soft end" if at else "value end")
+
+
+_BAR_ROW, _BAR, _BARS_TOP, _BARS_BOTTOM = 26, 18, 6, 40
+_TICK = 14
+"""The room at the end of the axis: half of its last number."""
+_PRINTED_SHARE = 0.055
+"""How much of the width of a chart a part takes, at least, that has its number printed."""
+
+_PATTERNS = ("", "M0 6L6 0", "M0 3H6", "M0 0L6 6", "M3 0V6", "M0 0L6 6M0 6L6 0", "M0 3H6M3 0V6")
+
+
+@dataclass(frozen=True, slots=True)
+class StackedRow:
+    """A bar: its name, and a figure for each part. ``group`` is a heading above it."""
+
+    name: str
+    parts: Sequence[Cell]
+    group: str = ""
+
+
+def stacked_bars(
+    id_: str,
+    title: str,
+    kinds: Sequence[str],
+    rows: Sequence[StackedRow],
+    *,
+    across: str,
+    limit: int = MAX_DRAWN,
+    notes: Sequence[Markup | str] = (),
+) -> Chart:
+    """Draw a bar for each of the first rows: parts of one kind have one colour and pattern. The table has more."""
+    drawn = rows[:limit]
+    totals = [sum(part.number or 0.0 for part in row.parts) for row in drawn]
+    ticks = nice_ticks(0.0, max([*totals, 1e-9]), 4)
+    scale = Scale(0.0, ticks[-1])
+    groups = [row.group for row in drawn]
+    places, last = placed(groups, _BARS_TOP, _BAR_ROW)
+    bottom = last + 2
+    parts = [tag("defs", *_patterns(id_, len(kinds)))]
+    for layout in (WIDE, NARROW):
+        written = layout.fitted(row.name for row in drawn)
+        start, end = layout.names_end(written.values(), groups), 1 - _TICK / layout.width
+        layer = [layout.plot(start, end, _axis(ticks, scale, bottom, across))]
+        for row, place in zip(drawn, places, strict=True):
+            layer += layout.names(row.name, row.group, place, fits=written[row.name], height=_BAR_ROW, end=start)
+            layer.append(layout.plot(start, end, _bar(id_, kinds, row, place.middle, scale)))
+        parts.append(layout.layer(layer))
+    picture = drawing(id_, title, parts, width=None, height=bottom + _BARS_BOTTOM, class_="stacked")
+    left_out = [f"{len(drawn)} of {len(rows)} bars are drawn; the table has more."]
+    notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
+    return Chart(id_, title, picture, _parts_table(kinds, rows), notes, _legend(id_, kinds), wide=True)
+
+
+def _parts_table(kinds: Sequence[str], rows: Sequence[StackedRow]) -> TableView:
+    grouped = any(row.group for row in rows)
+    lines: list[list[Content]] = [
+        [*([row.group] if grouped else []), row.name, kind, part, part]
+        for row in rows
+        for kind, part in zip(kinds, row.parts, strict=True)
+        if part.number
+    ]
+    return TableView([*words(*[""] * (1 + grouped), "kind"), *numbers("value", "95 %")], lines)
+
+
+def _axis(ticks: Sequence[float], scale: Scale, bottom: float, across: str) -> Iterator[Markup]:
+    for tick in ticks:
+        x = percent(scale(tick))
+        yield line(x, _BARS_TOP, x, bottom, "grid")
+        yield label(x, bottom + 16, tick_text(tick, ticks), "tick mid")
+    yield label("50%", bottom + 34, across, "axis mid")
+
+
+def _bar(id_: str, kinds: Sequence[str], row: StackedRow, middle: float, scale: Scale) -> Iterator[Markup]:
+    start, top = 0.0, middle - _BAR / 2
+    for at, (kind, part) in enumerate(zip(kinds, row.parts, strict=True)):
+        value = part.number
+        if not value:
+            continue
+        left, right = scale(start), scale(start + value)
+        start += value
+        size = {"x": percent(left), "y": top, "width": percent(right - left), "height": _BAR}
+        boxes = [tag("rect", **size, class_="part"), tag("rect", **size, fill=f"url(#{id_}-p{at})")]
+        title = tag("title", f"{row.name}, {kind}: {part.said}")
+        if right - left >= _PRINTED_SHARE:
+            boxes.append(label(percent((left + right) / 2), middle + 4, svg_number(part), "mid"))
+        yield tag("g", title, *boxes, class_=series_class(at))
+
+
+def _patterns(id_: str, count: int) -> Iterator[Markup]:
+    for at in range(count):
+        lines = tag("path", d=_PATTERNS[at % SERIES], class_="hatch")
+        yield tag("pattern", lines, id=f"{id_}-p{at}", width=6, height=6, patternUnits="userSpaceOnUse")
+
+
+def _legend(id_: str, kinds: Sequence[str]) -> Markup:
+    items = []
+    for at, kind in enumerate(kinds):
+        boxes = [tag("rect", width=14, height=14, rx=2, class_="part")]
+        boxes.append(tag("rect", width=14, height=14, rx=2, fill=f"url(#{id_}-p{at})"))
+        swatch = tag("svg", *boxes, width=14, height=14, aria_hidden="true", class_=series_class(at))
+        items.append(tag("li", swatch, kind))
+    return tag("ul", *items, class_="legend")

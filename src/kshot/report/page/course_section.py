@@ -1,4 +1,4 @@
-"""How runs went: their sessions, what they cost, what they note, what failed first, and the command to repeat them."""
+"""How runs went: their sessions, what they cost, what they note, what failed first, and how they go on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from markupsafe import Markup
 from kshot.core.command_line import without_secrets
 from kshot.core.shareable import shareable
 from kshot.report.figures import short_names
-from kshot.report.page.charts import folded
+from kshot.report.page.charts import folded, table_html
 from kshot.report.page.markup import Section, command, tag, text, together
-from kshot.report.page.tables import table_html
 from kshot.report.quantities import dollars, duration
 from kshot.report.run_details import spent_lines
 from kshot.report.sample_texts import counted
@@ -26,6 +25,7 @@ from kshot.runs.spec_file import WHY
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
     from kshot.report.page.samples_read import SamplesRead
+
 
 _SHOWN = 5
 """Notes, sessions and failures that are seen without a click."""
@@ -147,3 +147,34 @@ def _failures(run: PageRun, read: SamplesRead | None) -> list[str]:
         if key in read.failures and row.get("failed"):
             told.setdefault(key, failure_line(*key, row["failed"], row.get("failed_replies", 0), read.failures[key]))
     return list(told.values())
+
+
+_WHY = {
+    "stopped": "A signal or a limit stopped this run.",
+    "failed": "An error ended this run.",
+    "killed": "The process of this run ended before its time.",
+    "damaged": "Restore the folder of this run, or run its command again in a new one.",
+    "running?": "This run seems to work on another machine: its lock cannot be seen from here.",
+}
+_GOES_ON = {"stopped", "failed", "killed"}
+_HOW = "The same command goes on from there, and asks nothing again that is answered:"
+
+
+def unfinished_section(run: Mapping[str, Any]) -> Section | None:
+    """Return what to say of a run that has no figures, or old ones; None if it is done or runs here.
+
+    ``run`` is what ``runs.listing.details`` returns.
+    """
+    state, progress = run["state"], run["progress"]
+    if state not in _WHY:
+        return None
+    words = [f"{run['why']}."] if run["why"] else []
+    words.append(_WHY[state])
+    if progress is not None:
+        whole = "" if progress["total"] is None else f" of {progress['total']:,}"
+        words.append(f"{progress['done']:,}{whole} samples are done.")
+    said = tag("p", text(" ".join(words)))
+    line = command_of(run["sessions"])
+    if state in _GOES_ON and line:
+        said += tag("p", _HOW) + command(line)
+    return Section("unfinished", "Not finished", tag("div", said, class_="notice wrong"))

@@ -10,11 +10,18 @@ from markupsafe import Markup
 
 from kshot.core.records import ResultRow
 from kshot.report.page.charts import Chart, chart_grid, sentences
-from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import line_chart
+from kshot.report.page.charts_rows import IntervalRow, interval_chart
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.numbers import estimate, field_number, interval_html, mark_notes, number_html
-from kshot.report.page.page_run import PageRun, system_names
+from kshot.report.page.page_run import (
+    PageRun,
+    estimate,
+    field_number,
+    interval_html,
+    mark_notes,
+    number_html,
+    system_names,
+)
 from kshot.report.systems import searched_where, shown_measures
 from kshot.report.verdicts import verdicts
 from kshot.report.view import Cell, Series

@@ -13,13 +13,13 @@ from kshot.core.shareable import shareable
 from kshot.core.specs import without_options
 from kshot.report.cells import shortened
 from kshot.report.figures import short_names
+from kshot.report.page.charts import table_html
 from kshot.report.page.document import Page, document
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.packed_samples import PackedRun, SamplePairs, flipped_numbers, pack, packed_run, sample_pairs
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.run_sections import comparison_sections, run_sections
 from kshot.report.page.samples_read import SamplesRead, read_run_samples
-from kshot.report.page.tables import table_html
 from kshot.report.view import Content, TableView, count_cell, numbers, words
 from kshot.runs.run_state import moment
 

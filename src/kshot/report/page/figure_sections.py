@@ -1,0 +1,394 @@
+"""The figures of runs on pages: the main ones, those by category and subset, and studies of examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import accumulate
+from typing import NamedTuple, TypeAlias
+
+from markupsafe import Markup
+
+from kshot.core.errors import UsageError
+from kshot.core.records import ResultRow
+from kshot.core.specs import split_options
+from kshot.core.visible import metric_label
+from kshot.report.breakdown import Breakdown, By, FigureScale, breakdown, figure_scale, sorting, whole_of
+from kshot.report.exports.shots import shots_in_prompts
+from kshot.report.figures import figures_view, number, short_names
+from kshot.report.page.charts import Chart, chart_grid, folded, sentences, table_html
+from kshot.report.page.charts_lines import line_chart
+from kshot.report.page.charts_rows import MAX_DRAWN, IntervalRow, interval_chart
+from kshot.report.page.markup import Section, tag, together
+from kshot.report.page.page_run import PageRun, estimate, field_number, mark_notes, system_names
+from kshot.report.page.svg import SERIES
+from kshot.report.verdicts import model_verdicts, spreads
+from kshot.report.view import Cell, Series, TableView, numbers, words
+from kshot.runs.headline import failed_samples, finite, headline_results, headlines
+from kshot.runs.swept_rows import SAME, SWEEP, is_swept
+
+_MAX_CHARTS = 4
+"""Charts that are open; the others fold. Of categories, the charts that there are, one for each metric."""
+
+_MAX_ROWS = 4 * MAX_DRAWN
+"""Rows in all charts: what is beyond them stands in the table of more figures."""
+
+
+class _Figure(NamedTuple):
+    """A row of a summary, and the run that it is of."""
+
+    run: PageRun
+    row: ResultRow
+
+    @property
+    def system(self) -> tuple[str, str]:
+        """What the names of systems are found by: the run and the model."""
+        return self.run.key, str(self.row.get("model", ""))
+
+
+def headline_section(runs: Sequence[PageRun]) -> Section | None:
+    """Return the section on the main figures; None if no task has a figure of its own, as in token lookup."""
+    main = [_Figure(run, row) for run in runs for row in _main(run)]
+    if not main:
+        return None
+    main.sort(key=lambda found: "average" not in found.row)  # it is stable: the rest keeps its order
+    names = system_names(runs)
+    by_scale: dict[FigureScale, list[_Figure]] = {}
+    for found in main:
+        by_scale.setdefault(figure_scale(found.row), []).append(found)
+    every = [each for at, found in enumerate(by_scale.values(), 1) for each in _in_charts(f"headline-{at}", found)]
+    sizes = accumulate(min(len(each.found), MAX_DRAWN) for each in every)
+    drawn = sum(size <= _MAX_ROWS for size in sizes)
+    charts = [_chart(each.id, each.found, names) for each in every[:drawn]]
+    not_drawn = [figure for each in every[drawn:] for figure in each.found]
+    shown, rest = charts[:_MAX_CHARTS], charts[_MAX_CHARTS:]
+    said = sentences(line for run in runs for line in _verdicts(run, named=len(runs) > 1))
+    parts = [said, chart_grid(chart.html for chart in shown)]
+    if rest:
+        parts.append(folded(f"{len(rest)} more charts", chart_grid(chart.html for chart in rest)))
+    parts += [
+        mark_notes(each.row for each in (*main, *_others(runs, main))),
+        *_failures(runs),
+        _more([*not_drawn, *_others(runs, main)], names),
+    ]
+    return Section("headline", "Main figures", together(parts))
+
+
+def _main(run: PageRun) -> list[ResultRow]:
+    """Return the rows that stand for a run: those of all metrics if its user chose them."""
+    chosen = bool(run.spec.get("identity", {}).get("metric"))
+    return [row for row in headline_results(run.record.results, every_metric=chosen) if not _is_elsewhere(row)]
+
+
+def _is_elsewhere(row: ResultRow) -> bool:
+    """Whether another section shows a row: the grid of token lookup, or the curve of a sweep."""
+    return row.get("kind") == "lookup" or is_swept(row)
+
+
+class _InChart(NamedTuple):
+    """The figures of one chart, and its id."""
+
+    id: str
+    found: Sequence[_Figure]
+
+
+def _in_charts(id_: str, found: Sequence[_Figure]) -> Iterator[_InChart]:
+    """Yield the figures on one scale; where a chart has no room for all, those of each task."""
+    tasks: dict[str, list[_Figure]] = {}
+    for each in found:
+        tasks.setdefault(_task(each, found), []).append(each)
+    if len(found) <= MAX_DRAWN or len(found) == len(tasks):
+        yield _InChart(id_, found)
+        return
+    for at, figures in enumerate(tasks.values(), 1):
+        yield _InChart(f"{id_}-{at}", figures)
+
+
+def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Chart:
+    """Draw figures on one scale: rows are systems, tasks, or systems below each task."""
+    metric, upwards, bounds = figure_scale(found[0].row)
+    bounds = bounds or _bounds_of_parts(found[0])
+    tasks = dict.fromkeys(_task(each, found) for each in found)
+    systems = dict.fromkeys(names[each.system] for each in found)
+    many = len(systems) > SERIES  # then colours tell nothing, and the best ones come first
+    numbers = {system: 0 if many else at for at, system in enumerate(systems)}
+    order = {task: at for at, task in enumerate(tasks)}
+    counted = ("n", *(name for name in ("unanswered", "failed") if any(each.row.get(name) for each in found)))
+    rows = []
+    for each in sorted(found, key=lambda each: (order[_task(each, found)], _badness(each.row) if many else 0.0)):
+        task, system = _task(each, found), names[each.system]
+        counts = [field_number(each.run, each.row, name) for name in counted]
+        group = task if len(tasks) > 1 and len(systems) > 1 else ""
+        name = task if len(systems) == 1 else system
+        rows.append(IntervalRow(name, estimate(each.run, each.row), counts, group, numbers[system]))
+    alone = f" · {next(iter(tasks))}" if len(tasks) == 1 and len(systems) > 1 else ""
+    title = f"{metric}{alone}{'' if upwards else ', lower is better'}"
+    return interval_chart(id_, title, rows, heads=("value", "95 %", *counted), bounds=bounds)
+
+
+def _bounds_of_parts(figure: _Figure) -> tuple[float | None, ...]:
+    """Return the ends of the scale of an average, whose row has none: those of what it averages, if they agree."""
+    parts = [row for row in figure.run.record.results if row["metric"] == figure.row["metric"] and row.get("bounds")]
+    known = {tuple(row["bounds"]) for row in parts}
+    return known.pop() if len(known) == 1 else ()
+
+
+def _task(each: _Figure, found: Sequence[_Figure]) -> str:
+    """Return the task of a figure; that of search is the benchmark, with the chunker where there are several."""
+    name, chunks = str(each.row.get("benchmark", each.row["task"])), each.row.get("chunks")
+    several = chunks is not None and len({other.row.get("chunks") for other in found}) > 1
+    return f"{name} · {chunks}" if several else name
+
+
+def _badness(row: ResultRow) -> float:
+    """Return a number that is lower for better figures; a figure that is unknown comes last."""
+    value = finite(row.get("value"))
+    return math.inf if value is None else value if row.get("higher_is_better") is False else -value
+
+
+def _verdicts(run: PageRun, *, named: bool) -> Iterator[str]:
+    """Yield who is ahead among the models of a run; search engines have a section of their own."""
+    benchmarks = {row["benchmark"] for row in run.record.results if "benchmark" in row}
+    compared = [row for row in run.record.comparisons if row["task"] not in benchmarks and SWEEP not in row]
+    yield from (f"{run.name}: {line}" if named else line for line in model_verdicts(compared))
+
+
+def _failures(runs: Sequence[PageRun]) -> Iterator[Markup]:
+    for run in runs:
+        if failed := failed_samples(run.record.results):
+            told = "1 sample failed and is" if failed == 1 else f"{failed:,} samples failed and are"
+            of = f"{run.name}: " if len(runs) > 1 else ""
+            yield tag("p", f"{of}{told} in no figure.", class_="chart-note")
+
+
+def _others(runs: Sequence[PageRun], main: Sequence[_Figure]) -> list[_Figure]:
+    """Return the other figures of whole tasks: other metrics, the parts of averages, and details."""
+    shown = {id(found.row) for found in main}
+    return [
+        _Figure(run, row)
+        for run in runs
+        for row in run.record.results
+        if not {"kind", "category", SAME} & row.keys() and id(row) not in shown
+    ]
+
+
+def _more(rest: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Markup:
+    """Return figures that no chart has, folded."""
+    if not rest:
+        return Markup("")
+    rows, sources = [found.row for found in rest], [found.run.address(found.row) for found in rest]
+    systems = [names[found.system] for found in rest] if len(names) > 1 else None
+    view = figures_view(rows, systems=systems, digits=lambda _: None, sources=sources)
+    shown = view.only("task", "model", "metric", "value", "95 %", "n")
+    return folded(f"More figures ({len(rest):,})", table_html(shown, "More figures"))
+
+
+_TITLES: dict[By, tuple[str, str]] = {
+    "category": ("categories", "By category"),
+    "subset": ("subsets", "By subset"),
+}
+
+
+class _PartFigure(NamedTuple):
+    """A figure of a part of a task, and its run."""
+
+    run: PageRun
+    row: ResultRow
+
+
+def category_sections(runs: Sequence[PageRun]) -> list[Section]:
+    """Return the sections by category and by subset, of those that the runs have."""
+    return [section for by in _TITLES if (section := _section(runs, by)) is not None]
+
+
+def _section(runs: Sequence[PageRun], by: By) -> Section | None:
+    id_, title = _TITLES[by]
+    parts: list[_PartFigure] = []
+    told: dict[str, None] = {"The worst come first.": None}
+    for run in runs:
+        rows = [row for row in run.record.results if row.get("kind") != "lookup"]
+        with suppress(UsageError):  # the run has no such figures
+            found = breakdown(rows, by)
+            parts += [_PartFigure(run, row) for row in found.every]
+            told |= dict.fromkeys(_told(found, by))
+    if not parts:
+        return None
+    scales: dict[FigureScale, list[_PartFigure]] = {}
+    for part in parts:
+        scales.setdefault(figure_scale(part.row), []).append(part)
+    charts = [
+        _parts_chart(f"{id_}-{at}", _together(those, by, runs), by, title, runs).html
+        for at, those in enumerate(list(scales.values())[:_MAX_CHARTS], start=1)
+    ]
+    said, left = tag("p", " ".join(told), class_="soft"), len(scales) - _MAX_CHARTS
+    others = f"… and {left:,} more metric{'s' if left > 1 else ''} in summary.json: kshot show --by {by} --metric NAME"
+    more = [tag("p", others, class_="chart-note")] if left > 0 else []
+    return Section(id_, title, together((said, chart_grid(charts), mark_notes(part.row for part in parts), *more)))
+
+
+def _together(parts: Sequence[_PartFigure], by: By, runs: Sequence[PageRun]) -> list[_PartFigure]:
+    """Return the figures with those of one part beside each other, in the order in which its first one comes."""
+    held: dict[tuple[str, str], list[_PartFigure]] = {}
+    for part in parts:
+        held.setdefault((str(part.row[by]), whole_of(part.row, by)), []).append(part)
+    order = {key: at for at, key in enumerate(system_names(runs))}
+    return [
+        part
+        for those in held.values()
+        for part in sorted(those, key=lambda part: order[part.run.key, str(part.row.get("model", ""))])
+    ]
+
+
+def _told(found: Breakdown, by: By) -> Iterator[str]:
+    """Say how the figures are sorted, and which are missing."""
+    yield from (f"{line[0].upper()}{line[1:].rstrip('.')}." for line in sorting(found))
+    if empty := sum(row.get("value") is None for row in found.every):
+        many = f"{empty:,} {_TITLES[by][0]}" if empty > 1 else f"1 {by}"
+        come = "come" if empty > 1 else "comes"
+        yield f"{many} without a figure, because every sample failed, {come} last."
+
+
+def _parts_chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
+    names = system_names(runs)
+    drawn = {(part.run.key, str(part.row.get("model", ""))) for part in parts}
+    systems = {key: at for at, key in enumerate(key for key in names if key in drawn)}
+    wholes = dict.fromkeys(whole_of(part.row, by) for part in parts)
+    metric, upwards, bounds = figure_scale(parts[0].row)
+    failed = any(part.row.get("failed") for part in parts)
+    fields = ("n", "failed") if failed else ("n",)
+    rows = []
+    for part in parts:
+        key = part.run.key, str(part.row.get("model", ""))
+        name = str(part.row[by]) + (f" · {whole_of(part.row, by)}" if len(wholes) > 1 else "")
+        shown, group = (names[key], name) if len(systems) > 1 else (name, "")
+        counts = [field_number(part.run, part.row, each) for each in fields]
+        rows.append(IntervalRow(shown, estimate(part.run, part.row), counts, group, systems[key]))
+    heads = ("value", "95 %", *fields)
+    whole = f" · {next(iter(wholes))}" if len(wholes) == 1 and next(iter(wholes)) else ""
+    told = f"{metric} {title.lower()}{whole}{'' if upwards else ', lower is better'}"
+    return interval_chart(id_, told, rows, heads=heads, bounds=bounds)
+
+
+_MAX_STUDIES = 12
+_Bounds: TypeAlias = tuple[float | None, ...]
+
+
+class _Shot(NamedTuple):
+    """A figure of a task with so many examples in the prompt."""
+
+    run: PageRun
+    row: ResultRow
+    shots: int
+
+    @property
+    def asked(self) -> tuple[str, str]:
+        """What is asked and measured: the dataset and its subset, whatever the run calls the task, and the metric."""
+        task = str(self.row.get("of") or self.row["task"])
+        with suppress(UsageError):  # a name that is no spec
+            head, options = split_options(task)
+            others = (f",{name}={value}" for name, value in options.items() if name != "num_shots")
+            task = head + "".join(others)
+        return task, metric_label(self.row)
+
+
+def shots_section(runs: Sequence[PageRun]) -> Section | None:
+    """Return the section on the number of shots; None if no task is there with several numbers of shots."""
+    held: dict[tuple[str, str], list[_Shot]] = {}
+    for shot in _shots(runs):
+        held.setdefault(shot.asked, []).append(shot)
+    studied = {asked: found for asked, found in held.items() if len({each.shots for each in found}) > 1}
+    if not studied:
+        return None
+    models = short_names(dict.fromkeys(str(each.row["model"]) for found in studied.values() for each in found))
+    charts = [
+        _by_shots(f"shots-{at}", *asked, found, models).html
+        for at, (asked, found) in enumerate(list(studied.items())[:_MAX_STUDIES], start=1)
+    ]
+    parts = [chart_grid(charts)]
+    if len(studied) > _MAX_STUDIES:
+        parts.append(tag("p", f"… and {len(studied) - _MAX_STUDIES:,} more tasks in summary.json.", class_="soft"))
+    parts.append(mark_notes(each.row for found in studied.values() for each in found))
+    return Section("shots", "By number of examples", together(parts))
+
+
+def _shots(runs: Sequence[PageRun]) -> Iterator[_Shot]:
+    """Yield the main figure of each task whose number of shots is known; of draws of examples, the single ones."""
+    for run in runs:
+        parts = {"category", "average", "gap", "sd", "kind", SWEEP}  # a sweep has a section of its own
+        rows = [row for row in run.record.results if not parts & row.keys()]
+        for row in headlines(rows, lambda row: (row["task"], row.get("model"))):
+            shots = shots_in_prompts(run.record, run.spec, row["task"], row["model"])
+            if shots is not None and row["value"] is not None:
+                yield _Shot(run, row, shots)
+
+
+def _by_shots(id_: str, task: str, metric: str, found: Sequence[_Shot], models: Mapping[str, str]) -> Chart:
+    """Draw a line for each model; where several figures have as many shots, as draws of examples do, one for each."""
+    steps = sorted({each.shots for each in found})
+    lines: dict[str, dict[int, Cell]] = {}
+    for each in found:
+        name, turn = models[str(each.row["model"])], 1
+        while each.shots in lines.setdefault(_turn(name, turn), {}):
+            turn += 1
+        lines[_turn(name, turn)][each.shots] = estimate(each.run, each.row)
+    series = [Series(name, [held.get(step) for step in steps]) for name, held in lines.items()]
+    bounds: _Bounds = tuple(found[0].row.get("bounds") or ())
+    upwards = found[0].row.get("higher_is_better") is not False
+    title = f"{metric} on {task}{'' if upwards else ', lower is better'}"
+    return line_chart(id_, title, [str(step) for step in steps], series, across="examples in the prompt", bounds=bounds)
+
+
+def _turn(name: str, turn: int) -> str:
+    return name if turn == 1 else f"{name} ({turn})"
+
+
+# ---- draws of examples ----
+
+
+def draws_section(runs: Sequence[PageRun]) -> Section | None:
+    """Return the section on draws of examples; None if no run made several."""
+    spread = [(run, row) for run in runs for row in run.record.results if "sd" in row and not row.get("detail")]
+    if not spread:
+        return None
+    names = system_names(runs)
+    charts = [_drawn(f"draws-{at}", run, row, names) for at, (run, row) in enumerate(spread[:_MAX_STUDIES], start=1)]
+    several = len(names) > 1
+    columns = [*words("task", *["model"] * several, "metric"), *numbers("mean", "SD", "lowest", "highest", "n")]
+    rows = [
+        (
+            row["task"],
+            *((names[run.key, str(row["model"])],) if several else ()),
+            metric_label(row),
+            *(field_number(run, row, name, 2) for name in ("value", "sd", "lowest", "highest")),
+            field_number(run, row, "n"),
+        )
+        for run, row in spread
+    ]
+    told = sentences(line for run in runs for line in spreads(run.record.results))
+    note = "Each point is the whole task with another draw of examples; the figures differ by that choice alone."
+    table = table_html(TableView(columns, rows), "Draws of examples")
+    marks = mark_notes(row for _, row in spread)
+    parts = [told, tag("p", note, class_="soft"), table, chart_grid(each.html for each in charts), marks]
+    return Section("draws", "By draw of examples", together(parts))
+
+
+def _drawn(id_: str, run: PageRun, row: ResultRow, names: Mapping[tuple[str, str], str]) -> Chart:
+    """Draw the figures of all draws behind a spread, each with its interval, the lowest first."""
+    drawn = [
+        each
+        for each in run.record.results
+        if {"of", "example_seed"} <= each.keys()
+        and "category" not in each
+        and (each["model"], each["metric"]) == (row["model"], row["metric"])
+    ]
+    of = next((str(each["of"]) for each in drawn if row["task"].startswith(f"{each['of']}[")), row["task"])
+    own = [each for each in drawn if each["of"] == of]
+    own.sort(key=lambda each: (each["value"] is None, each["value"] or 0.0))
+    rows = [
+        IntervalRow(f"seed {each['example_seed']}", estimate(run, each), [field_number(run, each, "n")]) for each in own
+    ]
+    system = f" · {names[run.key, str(row['model'])]}" if len(names) > 1 else ""
+    bounds: _Bounds = tuple((own[0].get("bounds") if own else None) or ())
+    reference = None if row["value"] is None else (row["value"], f"mean {number(row['value'], 2)}")
+    return interval_chart(id_, f"{metric_label(row)} on {of}{system}", rows, bounds=bounds, reference=reference)
