@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Literal
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kshot.core.visible import one_line
 from kshot.report.cells import cell, shortened
-from kshot.report.page.svg import Bands, Scale, apart, nice_ticks, tick_text
+from kshot.report.page.svg import Bands, Scale, apart, tick_text, ticks_within
 from kshot.report.view import Cell, Column, Content, Kind, Lines, Series, TableView, Tone, cell_of
 from kshot.runs.swept_rows import MAX_LINES
 
@@ -56,7 +56,7 @@ class _Canvas:
     def __init__(self, curve: Lines, width: int) -> None:
         self.curve = curve
         ends = [end for each in curve.series for _, cell, value in _points(each) for end in _reach(cell, value)]
-        self.ticks = _ticks(ends, curve.bounds)
+        self.ticks = ticks_within(ends, curve.bounds, 4)
         self.texts = [tick_text(tick, self.ticks) for tick in self.ticks]
         self.left = max(map(len, self.texts)) + 2
         named = [each for each in curve.series if each.name]
@@ -158,14 +158,6 @@ class _Canvas:
 def _reach(cell: Cell, value: float) -> tuple[float, ...]:
     """Return the ends of a figure's interval; without one, the figure alone."""
     return tuple(end.number for end in cell.interval or () if end.number is not None) or (value,)
-
-
-def _ticks(ends: Sequence[float], bounds: Sequence[float | None]) -> list[float]:
-    """Return the ticks of the axis: round numbers around all figures, and none beyond the scale."""
-    low, high = bounds if len(bounds) == len(("low", "high")) else (None, None)
-    found = nice_ticks(min(ends), max(ends), 4)
-    kept = [tick for tick in found if (low is None or tick >= low) and (high is None or tick <= high)]
-    return kept if len(kept) > 1 else found
 
 
 def _mark(number: int) -> str:

@@ -6,14 +6,12 @@ from itertools import pairwise
 import pytest
 
 from kshot.report.page.calibration_section import ReliabilityBin, reliability_chart
-from kshot.report.page.charts import Chart, chart_grid, folded, sentences
-from kshot.report.page.charts_heat import HeatRow, heat_map
-from kshot.report.page.charts_intervals import IntervalRow, interval_chart
+from kshot.report.page.charts import Chart, chart_grid, folded, sentences, table_html
 from kshot.report.page.charts_lines import line_chart
-from kshot.report.page.charts_stacked import StackedRow, stacked_bars
+from kshot.report.page.charts_rows import IntervalRow, StackedRow, interval_chart, stacked_bars
+from kshot.report.page.lookup_section import HeatRow, heat_map
 from kshot.report.page.markup import tag
 from kshot.report.page.svg import SERIES, SHADES
-from kshot.report.page.tables import table_html
 from kshot.report.page.web_files import web_file
 from kshot.report.view import Cell, Series, TableView, numbers, words
 from tests.report.page.page_reading import figures, text_of, tree, with_class

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from kshot.report.page.calibration_section import calibration_section
 from kshot.report.page.charts import chart_grid, folded, sentences, table_html
-from kshot.report.page.charts_curve import curve_chart
+from kshot.report.page.charts_lines import curve_chart
 from kshot.report.page.charts_rows import IntervalRow, interval_chart
 from kshot.report.page.comparison_section import between_runs, within_run
 from kshot.report.page.course_section import course_section

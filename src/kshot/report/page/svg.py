@@ -89,6 +89,14 @@ def axis_ticks(values: Sequence[float], bounds: Sequence[float | None] | None = 
     return nice_ticks(min(ends), max(ends), count)
 
 
+def ticks_within(values: Sequence[float], bounds: Sequence[float | None], count: int) -> list[float]:
+    """Return round numbers around all values, and none beyond the ends of the metric."""
+    low, high = bounds if len(bounds) == len(("low", "high")) else (None, None)
+    found = nice_ticks(min(values, default=0.0), max(values, default=1.0), count)
+    kept = [tick for tick in found if (low is None or tick >= low) and (high is None or tick <= high)]
+    return kept if len(kept) > 1 else found
+
+
 def tick_text(value: float, ticks: Sequence[float]) -> str:
     """Return the text of a tick: as many digits after the point as its axis needs."""
     step = min((abs(b - a) for a, b in pairwise(ticks)), default=1.0)
