@@ -23,7 +23,7 @@ from kshot.core.protocols import Model, Source
 from kshot.core.specs import parse_spec, split_names, split_options
 from kshot.core.watcher import PlannedTask
 from kshot.loggers import logger_packages, make_logger, named_loggers
-from kshot.loggers.guarded import GuardedLogger
+from kshot.loggers.making import GuardedLogger
 from kshot.methods.search import REWRITER
 from kshot.metrics.passatk import check_tests
 from kshot.metrics.settings import JUDGE_OPTIONS

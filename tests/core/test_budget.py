@@ -12,7 +12,7 @@ from kshot.backends.server.replies import usage_from
 from kshot.core.budget import Budget, Tries
 from kshot.core.records import Failed, Generate, Generated, Prompt, Usage
 from kshot.core.serialization import response_from_json, response_to_json
-from kshot.loggers.figures import FigureNames, usage_of
+from kshot.loggers.run_logger import FigureNames, usage_of
 from kshot.report.table import spending
 from tests.commands import CAPITALS
 from tests.commands import kshot as command

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kshot.loggers.figures import FigureNames, figures_of, sample_table, settings_of_run, usage_of
+from kshot.loggers.run_logger import FigureNames, figures_of, sample_table, settings_of_run, usage_of
 
 OF_MLFLOW = re.compile(r"[/\w.\- :]{1,250}")
 

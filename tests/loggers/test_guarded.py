@@ -11,7 +11,7 @@ import kshot
 from kshot.core.errors import UsageError
 from kshot.core.watcher import Watcher
 from kshot.loggers import run_logger
-from kshot.loggers.guarded import GuardedLogger
+from kshot.loggers.making import GuardedLogger
 from kshot.loggers.run_logger import RunLogger
 
 PLANETS = f"{Path(__file__).parents[2]}/examples/planets.py:PlanetNames"

@@ -9,8 +9,8 @@ import pytest
 import kshot
 from kshot.viewer import jobs
 from kshot.viewer.catalog import Catalog
-from kshot.viewer.comparisons import Comparisons
 from kshot.viewer.jobs import Jobs
+from kshot.viewer.live import Comparisons
 from tests.finished_runs import Replies, finished, task
 from tests.viewer.conftest import items
 

@@ -11,7 +11,7 @@ import pytest
 
 from kshot.core.errors import RunError
 from kshot.runs.listing import list_runs
-from kshot.viewer import index_file, index_place, index_seals
+from kshot.viewer import index_file, index_place
 from kshot.viewer.index_place import APPLICATION_ID
 from kshot.viewer.sample_index import SampleIndex
 from tests.viewer.made_runs import ids, opened, page, sample, write_run
@@ -307,7 +307,7 @@ def test_the_seals_that_were_not_used_for_long_are_forgotten(folder, builds, mon
     for at in range(4):
         (made / str(at)).touch()
         os.utime(made / str(at), (at, at))
-    monkeypatch.setattr(index_seals, "_MOST_SEALS", 4)
+    monkeypatch.setattr(index_place, "_MOST_SEALS", 4)
     assert shown(folder) == shown(folder)
     assert len(builds) == 1
     assert {"2", "3"} < {path.name for path in made.iterdir()}

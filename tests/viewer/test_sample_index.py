@@ -14,7 +14,7 @@ from kshot.runs.record import read_record
 from kshot.runs.sample_filters import SampleFilter, metric_scales
 from kshot.runs.sample_selection import natural_key, sorted_places
 from kshot.runs.samples_file import placed_rows
-from kshot.viewer import judged_tables, sample_index
+from kshot.viewer import opened_index, sample_index
 from kshot.viewer.index_file import natural_bytes
 from kshot.viewer.opened_index import OpenedIndex
 from kshot.viewer.sample_index import SampleIndex
@@ -296,7 +296,7 @@ def test_an_index_that_cannot_be_written_says_what_to_do(tmp_path, monkeypatch):
 
 
 def test_more_metrics_than_tables_are_judged_right(tmp_path, monkeypatch):
-    monkeypatch.setattr(judged_tables, "_MOST_TABLES", 2)
+    monkeypatch.setattr(opened_index, "_MOST_TABLES", 2)
     names = [f"m{at}" for at in range(4)]
     rows = [{**sample(name, 0.0), "scores": {each: 100.0 * (each == name) for each in names}} for name in names]
     index = opened(write_run(tmp_path / "run", rows, [figure("quiz", name) for name in names]))
@@ -307,14 +307,14 @@ def test_more_metrics_than_tables_are_judged_right(tmp_path, monkeypatch):
 def test_a_table_that_cannot_be_made_leaves_nothing_behind(tmp_path, monkeypatch):
     rows = [{**sample("a", 0.0), "scores": {"x": 100.0, "y": 0.0}}]
     index = opened(write_run(tmp_path / "run", rows, [figure("quiz", "x"), figure("quiz", "y")]))
-    plain, fails = judged_tables.judged_row, [ValueError("a fault")]
+    plain, fails = opened_index.judged_row, [ValueError("a fault")]
 
     def failing(*given):
         if fails:
             raise fails.pop()
         return plain(*given)
 
-    monkeypatch.setattr(judged_tables, "judged_row", failing)
+    monkeypatch.setattr(opened_index, "judged_row", failing)
     with pytest.raises(ValueError, match="a fault"):
         index.page(sample_query({"metric": "y"}))
     assert ids(index, metric="y", verdict="wrong") == ["a"]

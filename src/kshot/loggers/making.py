@@ -1,16 +1,156 @@
-"""Loggers by name: ``wandb``, ``mlflow,experiment=nightly``, ``mine.py:Mine``."""
+"""Loggers by name: wandb, mlflow,experiment=nightly, mine.py:Mine; an error of one does not reach the run."""
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO, TypeGuard, cast
 
+from kshot.core import interrupts
 from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.extras import require_all
+from kshot.core.records import Outcome, ResultRow, Sample
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import parse_spec
-from kshot.core.watcher import Watcher
-from kshot.loggers.guarded import PRINTING_TO_STDERR, GuardedLogger
+from kshot.core.visible import one_line
+from kshot.core.watcher import Meter, PassingWatcher, PlannedTask, RunEnd, Watcher
+
+_MOST_CHARACTERS = 300
+"""Of an error in a note: a server may answer with a whole page."""
+
+
+_GOES_ON = "logging stops, the run goes on"
+
+
+class _Printing:
+    """Sends to stderr what loggers print. Several may print at once: the last one puts stdout back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._stdout: TextIO | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._stdout, sys.stdout = sys.stdout, sys.stderr
+            self._count += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                sys.stdout = cast("TextIO", self._stdout)
+
+
+PRINTING_TO_STDERR = _Printing()
+"""While a logger is called: stdout may hold JSON that a program reads, or have no reader any more."""
+
+
+class GuardedLogger(PassingWatcher):
+    """Passes everything on to a logger, until the logger raises an error.
+
+    What it says of its own set-up when the run starts (a ``KshotError``) is an error of the run: nothing is asked yet.
+    """
+
+    def __init__(self, logger: Watcher, name: str) -> None:
+        """Take the logger, and the name that the note has."""
+        super().__init__(logger)
+        self._name = name
+        self._shown: Watcher | None = None
+        self._works = True
+        self.notes: list[str] = []
+
+    def show_on(self, watcher: Watcher) -> None:
+        """Show on this watcher what the run waits for, and the note about an error."""
+        self._shown = watcher
+
+    def started(self, settings: Mapping[str, Any], path: Path | None) -> None:
+        """Pass it on; an error of the set-up is raised."""
+        try:
+            with self._waited_for(), PRINTING_TO_STDERR:
+                self.behind.started(settings, path)
+        except KshotError:
+            self._works = False
+            raise
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - a tool may raise anything
+            self._stop(exc)
+
+    def planned(self, tasks: Sequence[PlannedTask], meter: Meter, *, complete: bool) -> None:
+        """Pass it on."""
+        self._pass(lambda: self.behind.planned(tasks, meter, complete=complete))
+
+    def begin(self, task: str, model: str, total: int | None) -> None:
+        """Pass it on."""
+        self._pass(lambda: self.behind.begin(task, model, total))
+
+    def answered(self, outcome: Outcome[Sample]) -> None:
+        """Pass it on."""
+        self._pass(lambda: self.behind.answered(outcome))
+
+    def scored(self, row: ResultRow) -> None:
+        """Pass it on."""
+        self._pass(lambda: self.behind.scored(row))
+
+    def finished(self, rows: Sequence[ResultRow]) -> None:
+        """Pass it on."""
+        self._pass(lambda: self.behind.finished(rows))
+
+    def ended(self, results: Sequence[ResultRow], usage: Sequence[ResultRow]) -> None:
+        """Pass it on."""
+        self._pass(lambda: self.behind.ended(results, usage))
+
+    def closed(self, state: RunEnd, error: BaseException | None) -> None:
+        """Pass it on, also after an error: what the logger has opened is to be closed."""
+        with self._waited_for():
+            if self._works:
+                self._pass(lambda: self.behind.closed(state, error), "the last of it may not be logged")
+            else:
+                with suppress(Exception, SystemExit), PRINTING_TO_STDERR:
+                    self.behind.closed(state, error)
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._pass(lambda: self.behind.note(text))
+
+    def step(self, label: str, done: int, total: int) -> None:
+        """Pass it on."""
+        self._pass(lambda: self.behind.step(label, done, total))
+
+    def _pass(self, call: Callable[[], None], then: str = _GOES_ON) -> None:
+        if not self._works:
+            return
+        try:
+            with PRINTING_TO_STDERR:
+                call()
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - a tool may raise anything
+            self._stop(exc, then)
+
+    def _stop(self, error: BaseException, then: str = _GOES_ON) -> None:
+        """Log no more, and say why."""
+        if interrupts.received() is not None:  # a signal may come out of a library as any error
+            raise error
+        self._works = False
+        (text,) = without_secrets([one_line(f"{type(error).__name__}: {error}").rstrip(".")])
+        shown = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+        self.notes.append(f"{self._name}: {shown}; {then}")
+        if self._shown is not None:
+            self._shown.note(self.notes[-1])
+
+    @contextmanager
+    def _waited_for(self) -> Iterator[None]:
+        """Say what the run waits for: a server may be slow, or gone."""
+        tell = (lambda *_: None) if self._shown is None else self._shown.step
+        tell(f"waiting for {self._name}", 0, 1)
+        try:
+            yield
+        finally:
+            tell(f"waiting for {self._name}", 1, 1)
+
 
 LOGGERS = Registry(
     "loggers",

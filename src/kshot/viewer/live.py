@@ -1,4 +1,4 @@
-"""A run on its page: its figures when it is done, and until then how far it is and what it answered last."""
+"""A run on its page: its figures when it is done, and until then how far it is; and two runs on one page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RunPages:
         return page
 
     def _sections_of(self, run: ListedRun) -> tuple[list[dict[str, str]], bool]:
-        version = versions(run.folder, SPEC, SUMMARY, SAMPLES)
+        version = _versions(run.folder)
         size = 0 if version[-1] is None else version[-1][-1]
         if self._jobs is None or size <= _QUICK_BYTES:
             return self._kept(run, version, samples=run.line["samples"]), False
@@ -108,12 +108,12 @@ def live_line(run: ListedRun, progress: ProgressState | None) -> dict[str, Any]:
     return {**run.line, "progress": {**run.line["progress"], "tasks": shown(_tasks(progress))}}
 
 
-def versions(folder: Path, *names: str) -> Versions:
-    """Return what changes when one of these files of a folder is written again."""
-    return tuple(_version(folder / name) for name in names)
+def _versions(folder: Path) -> Versions:
+    """Return what changes when a file of a run is written again that its page is made of."""
+    return tuple(_file_version(folder / name) for name in (SPEC, SUMMARY, SAMPLES))
 
 
-def _version(path: Path) -> tuple[int, int, int] | None:
+def _file_version(path: Path) -> tuple[int, int, int] | None:
     try:
         status = os.lstat(path)
     except OSError:
@@ -171,3 +171,21 @@ def _last_rows(folder: Path, most: int) -> list[ResultRow]:
             continue
         rows += [row] if isinstance(row, dict) else []
     return rows
+
+
+class Comparisons:
+    """Compares runs, one pair at a time; the last comparisons are kept until a file of theirs changes."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        """Take what does long work."""
+        self._jobs = jobs
+
+    def of(self, baseline: ListedRun, run: ListedRun) -> dict[str, Any]:
+        """Return a comparison as JSON; its state is "comparing" until it is made."""
+        runs = baseline, run
+        folders = [str(each.folder.absolute()) for each in runs]
+        work = {"work": "compare", "folders": folders, "keys": [each.key for each in runs]}
+        found = self._jobs.of(("compare", *folders), [_versions(each.folder) for each in runs], work)
+        nothing: dict[str, Any] = {"sections": [], **dict.fromkeys(("won", "lost", "both", "neither", "error"))}
+        sides = {name: {"key": each.key, "name": each.line["name"]} for name, each in zip("ab", runs, strict=True)}
+        return {"state": "comparing" if found is None else "ready", **nothing, **(found or {}), **sides}

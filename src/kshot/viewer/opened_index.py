@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,11 +17,61 @@ from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, metric_scales, name_of
 from kshot.runs.samples_file import rows_at
 from kshot.viewer.background import Abandoned
-from kshot.viewer.index_file import NAMED, VERDICTS, IndexedSample, indexed_samples, raw_bytes
+from kshot.viewer.index_file import (
+    JUDGED,
+    NAMED,
+    VERDICTS,
+    IndexedSample,
+    Judged,
+    indexed_samples,
+    judged_row,
+    raw_bytes,
+)
 from kshot.viewer.index_place import file_of, open_read_only
-from kshot.viewer.judged_tables import JudgedTables
-from kshot.viewer.sample_query import SampleQuery
-from kshot.viewer.sample_sql import SampleSql, sample_sql
+from kshot.viewer.sample_query import SampleQuery, SampleSql, sample_sql
+
+_MOST_TABLES = 8
+
+
+class JudgedTables:
+    """The names of the tables of one connection, which has the index; the caller holds its lock."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Take a connection to an index."""
+        self._connection = connection
+        self._made: dict[str, str] = {}
+        self._count = 0
+
+    def of(self, metric: str | None, scales: Mapping[TaskOnModel, MetricScale]) -> str:
+        """Return the table in which samples are judged by these scales, those of a metric; None: the headline."""
+        if metric is None:
+            return "main.judged"
+        if metric not in self._made:
+            if len(self._made) == _MOST_TABLES:
+                self._connection.execute(f"DROP TABLE {self._made.pop(next(iter(self._made)))}")
+            self._made[metric] = self._make(scales)
+        return self._made[metric]
+
+    def _make(self, scales: Mapping[TaskOnModel, MetricScale]) -> str:
+        self._count += 1
+        name = f"temp.judged_{self._count}"
+        self._connection.execute("BEGIN")
+        try:
+            self._connection.execute(f"CREATE TABLE {name} {JUDGED}")
+            rows = _judged(self._connection, SampleFilter(scales))
+            self._connection.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+        return name
+
+
+def _judged(connection: sqlite3.Connection, scales: SampleFilter) -> Iterator[Judged]:
+    for each in indexed_samples(connection):
+        scale = scales.scale(each.row)
+        yield judged_row(each.n, each.codes, each.row, scale, each.answer(scale.metric))
+
 
 _MOST_ANSWERS = 30
 _MOST_COUNTS, _MOST_FLIPS = 256, 8

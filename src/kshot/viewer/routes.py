@@ -19,13 +19,11 @@ from kshot.report.sample_look import SampleLooks
 from kshot.runs.run_state import RUNNING
 from kshot.runs.sample_filters import HEADLINE, SampleFilter
 from kshot.viewer.catalog import Catalog, ListedRun
-from kshot.viewer.comparisons import Comparisons
 from kshot.viewer.jobs import Jobs
-from kshot.viewer.json_answers import json_bytes
-from kshot.viewer.live import RunPages, live_line
-from kshot.viewer.not_ready import NotReadyError
-from kshot.viewer.sample_index import SampleIndex
+from kshot.viewer.live import Comparisons, RunPages, live_line
+from kshot.viewer.sample_index import NotReadyError, SampleIndex
 from kshot.viewer.sample_query import sample_query, whole_number
+from kshot.viewer.web_page import json_bytes
 
 _MAX_ROWS = 1000
 _MAX_OFFSET = 10**12

@@ -1,29 +1,135 @@
-"""The samples of one run for a viewer: pages of a filtered and sorted list, counts, and single rows."""
+"""The samples of one run for a viewer: pages of a filtered and sorted list, counts, rows, and pairs with another."""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
 from kshot.report.sample_look import SampleLooks
+from kshot.runs.compared_run import ComparedRun
 from kshot.runs.passages_file import PassageTexts
-from kshot.runs.record import read_summary
-from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, metric_scales
+from kshot.runs.record import read_record, read_summary
+from kshot.runs.sample_filters import SampleFilter
+from kshot.runs.sample_flips import PairedTask, paired_tasks, right_samples
+from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
+from kshot.runs.samples_file import SAMPLES, PlacedRow
 from kshot.viewer import full_text, index_file
 from kshot.viewer.background import Abandoned, Background, Progress
+from kshot.viewer.index_file import VERDICTS
 from kshot.viewer.index_place import file_of, stamp_of, uri_of
-from kshot.viewer.not_ready import NotReadyError
 from kshot.viewer.opened_index import OpenedIndex, UnfitIndexError
-from kshot.viewer.pairs import Pairs, pair_runs
 from kshot.viewer.sample_query import SampleQuery
+
+
+class NotReadyError(Exception):
+    """Something is still being made."""
+
+    def __init__(self, state: str, share: float) -> None:
+        """Say what is made, and how far it is."""
+        super().__init__(state)
+        self.state, self.share = state, share
+
+    def page(self) -> dict[str, Any]:
+        """Return the JSON of ``…/samples``."""
+        return {"state": self.state, "share": self.share, "total": 0, "matching": 0, "rows": []}
+
+    def facets(self) -> dict[str, Any]:
+        """Return the JSON of ``…/facets``; every state but "ready" has the page ask again."""
+        named: dict[str, Any] = {name: [] for name in ("tasks", "models", "categories", "answers")}
+        counts = {"total": 0, "metrics": [HEADLINE], "verdicts": dict.fromkeys(VERDICTS, 0)}
+        return {"state": "indexing", "share": self.share} | counts | named
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Line numbers of paired samples: ``ours`` in rising order, and ``theirs`` beside it.
+
+    ``flipped`` are the line numbers of samples that only one run gets right, ``won`` says whether that is this run.
+    ``conflict`` says why no sample could be judged, where the runs have metrics of one name that are other measures.
+    """
+
+    ours: NDArray[np.int64]
+    theirs: NDArray[np.int64]
+    flipped: NDArray[np.int64]
+    won: NDArray[np.bool_]
+    conflict: str | None = None
+
+    def counterparts(self, n: int) -> list[int]:
+        """Return the samples of the other run that are paired with one of this run."""
+        first, last = np.searchsorted(self.ours, [n, n + 1])
+        return [int(each) for each in self.theirs[first:last]]
+
+    def flips(self) -> Iterator[tuple[int, int]]:
+        """Yield the samples that flipped, each with 1 for won and -1 for lost."""
+        for n, won in zip(self.flipped.tolist(), self.won.tolist(), strict=True):
+            yield n, 1 if won else -1
+
+
+class _IndexedRun(ComparedRun):
+    """A run whose scores are read from its index, which is much shorter than its samples."""
+
+    def __init__(self, index: OpenedIndex, progress: Progress, share: float) -> None:
+        super().__init__(read_record(index.folder), {})
+        self._index, self._progress, self._share = index, progress, share
+        self.lines = np.empty(index.total, dtype=np.int64)
+        """The places of all lines, in their order."""
+
+    def placed(self) -> Iterator[PlacedRow]:
+        file = str(self._index.folder / SAMPLES)
+        for each in self._index.samples():
+            self.lines[each.n] = each.place
+            if each.n % 1000 == 0:
+                self._progress(self._share + 0.45 * each.n / len(self.lines))
+            yield PlacedRow(each.row, each.place, f"{file}:{each.n + 1}")
+
+    def numbers(self, places: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the line numbers of places."""
+        return np.searchsorted(self.lines, places.astype(np.int64))
+
+
+def pair_runs(one: OpenedIndex, other: OpenedIndex, metric: str | None, progress: Progress) -> Pairs:
+    """Pair the samples of two runs, and judge them by a metric; None: by the headline of each task."""
+    runs = _IndexedRun(one, progress, 0.0), _IndexedRun(other, progress, 0.45)
+    pairs = list(paired_tasks(runs, one.scales(metric)))
+    found = [_paired(pair, runs) for pair in pairs]
+    ours, theirs, flipped, won = (np.concatenate(each) for each in zip(*found, strict=True))
+    order, first = np.lexsort((theirs, ours)), np.unique(flipped, return_index=True)
+    conflict = (
+        None if any(pair.scale for pair in pairs) else next((each.conflict for each in pairs if each.conflict), None)
+    )
+    return Pairs(ours[order], theirs[order], first[0], won[first[1]], conflict)
+
+
+def _paired(
+    pair: PairedTask, runs: tuple[_IndexedRun, _IndexedRun]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the columns of ``Pairs`` for one task."""
+    nothing, none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+    try:
+        matched = pair.match()
+    except RunError:
+        if pair.scale is not None:
+            raise
+        return nothing, nothing, nothing, none  # no metric compares them, so that they need not fit together
+    one, other = matched.scores
+    ours, theirs = runs[0].numbers(one.places[matched.ours]), runs[1].numbers(other.places[matched.theirs])
+    if pair.scale is None:
+        return ours, theirs, nothing, none
+    rights, others = right_samples(matched, pair.scale)
+    flips = np.flatnonzero(rights != others)
+    return ours, theirs, runs[0].numbers(one.places[matched.chosen()[0][flips]]), rights[flips]
+
 
 T = TypeVar("T")
 

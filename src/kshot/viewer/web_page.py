@@ -1,8 +1,10 @@
-"""The one HTML file of the viewer; scripts fill it."""
+"""The one page of the viewer, and the JSON that every browser reads."""
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+import math
+from typing import Any, Literal
 
 from markupsafe import Markup
 
@@ -40,3 +42,20 @@ def web_page(source: Literal["server", "files"]) -> str:
     scripts = Markup("\n").join(Markup('<script src="web/{}"></script>').format(name) for name in names)
     policy = _POLICY.format(PAGE_POLICY) if source == "files" else ""  # a server says it in a header
     return str(_PAGE.format(source=source, icon=_ICON, policy=policy, styles=styles, scripts=scripts))
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return JSON that every browser reads."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
