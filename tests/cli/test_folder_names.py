@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kshot.cli.folder_names import default_folder
-from kshot.cli.options import parser
-from kshot.cli.settings_options import options_of
+from kshot.cli.parser import options_of, parser
+from kshot.cli.run import default_folder
 from kshot.core.options import Options, option
 from kshot.settings import Settings, settings_from
 from tests.commands import kshot

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -180,7 +179,7 @@ def test_impossible_data(capsys):
 
 def test_the_starter_suite_in_small(capsys, monkeypatch):
     small = {"length": (10, 120), "variant": ("sep|small|bare",), "samples": 12}
-    monkeypatch.setattr(sys.modules["kshot.cli.main"], "STARTER", small)
+    monkeypatch.setattr("kshot.cli.run.STARTER", small)
     done = kshot(capsys, "run")
     assert done.code == 0
     assert "embedded: accuracy in % by length" in done.out

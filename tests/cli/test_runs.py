@@ -19,10 +19,10 @@ from rich.console import Console
 
 from kshot.cli import runs as command
 from kshot.cli import runs_watch
+from kshot.cli.runs_watch import watched_view
 from kshot.core.errors import KshotError
 from kshot.report.runs_table import Clock
-from kshot.report.watched_runs import watched_view
-from kshot.runs import listing
+from kshot.runs import listing, watched
 from kshot.runs.journal import Journal
 from kshot.runs.progress import ProgressState, read_progress
 from tests.commands import CAPITALS, kshot, kshot_process

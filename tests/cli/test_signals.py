@@ -165,7 +165,7 @@ class Command:
     ("number", "point"),
     [
         (signal.SIGINT, "import kshot.cli"),
-        (signal.SIGTERM, "import kshot.cli.options"),
+        (signal.SIGTERM, "import kshot.cli.parser"),
         (signal.SIGTERM, "run.model_opened"),
         (signal.SIGINT, "journal.written"),
         (signal.SIGTERM, "journal.before_write"),

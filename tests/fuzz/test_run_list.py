@@ -6,10 +6,9 @@ from datetime import datetime, timedelta, timezone
 from hypothesis import strategies as st
 from rich.console import Console
 
+from kshot.cli.runs_watch import end_line, watched_lines, watched_view
 from kshot.core.visible import visible_json
-from kshot.report.run_details import run_details
-from kshot.report.runs_table import Clock, runs_table
-from kshot.report.watched_runs import end_line, watched_lines, watched_view
+from kshot.report.runs_table import Clock, run_details, runs_table
 from kshot.runs.listing import describe, details
 from tests.fuzz.harness import folder, fuzz, grafted, json_bytes
 from tests.run_folders import figure, session, subsets, used

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.cli.folder_names import default_folder
-from kshot.cli.options import parser
+from kshot.cli.parser import options_of, parser
+from kshot.cli.run import default_folder
 from kshot.cli.run_file import RunFileWriter, applied
-from kshot.cli.settings_options import options_of
 from kshot.core.errors import UsageError
 from kshot.run_files.reading import FLAGS, GATES, LISTS, TEXTS
 from kshot.settings import Settings, settings_from
@@ -20,7 +19,7 @@ OWN = {"help", "save_run_file"}
 
 
 PARSER = parser()
-RUN = next(each for each in PARSER._actions if isinstance(each, argparse._SubParsersAction)).choices["run"]
+RUN = next(each for each in PARSER._actions if isinstance(each, argparse._SubParsersAction)).choices["run"].declared()
 KNOWN = {action.dest for action in RUN._actions} - OWN
 
 

@@ -95,16 +95,14 @@ class _FileCheck:
         return bool(self.fault) or self.runnable < len(self.entries) or any(model.fault for model in self.models)
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    from kshot.cli.settings_options import add_settings
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    from kshot.cli.parser import add_settings
 
-    command = commands.add_parser(
-        "check",
-        help="say of each entry of a config or task of lm-eval whether it would run, and what is missing",
-        description="Say of each entry of configs, and of each task of lm-eval: its prompts, its data, what scores it "
+    command.description = (
+        "Say of each entry of configs, and of each task of lm-eval: its prompts, its data, what scores it "
         "and by whose code, and what is missing; of a table, every row that cannot be used. Neither a model nor the "
-        "hub is asked. The exit code is 1 if something is missing.",
+        "hub is asked. The exit code is 1 if something is missing."
     )
     command.add_argument(
         "config",
@@ -118,7 +116,7 @@ def add(commands: Any) -> None:
 
 def execute(parsed: argparse.Namespace) -> int:
     """Check every entry of every file; 1 where something is missing. A file that cannot be loaded is not the last."""
-    from kshot.cli.settings_options import settings_of
+    from kshot.cli.parser import settings_of
     from kshot.cli.streams import say
 
     settings = settings_of(parsed)

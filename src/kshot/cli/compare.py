@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
@@ -17,14 +17,12 @@ _FEW, _MANY = 5, 20
 """Samples that flipped: shown in any case, and with a bare ``--flips``."""
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    command = commands.add_parser(
-        "compare",
-        help="compare finished runs question by question: who is ahead, where, and what differs",
-        description="Compare finished runs, question by question. Models, prompts, shots and clean-ups may differ; the "
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    command.description = (
+        "Compare finished runs, question by question. Models, prompts, shots and clean-ups may differ; the "
         "questions may not. The first run is the baseline of all others. Of one run alone, the models are compared "
-        "with its first one.",
+        "with its first one."
     )
     command.add_argument("run", nargs="+", metavar="RUN", help="run folders")
     command.add_argument("--metric", metavar="NAME", help="compare by this metric only")

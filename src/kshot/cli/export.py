@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kshot.cli.streams import say, show
 from kshot.core.export_formats import FORMATS, PARTS, TEXTS
@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     import argparse
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    export = commands.add_parser(
-        "export",
-        help="write runs as tables, or for other tools",
-        description="Write the figures or the samples of runs as a table (csv, parquet, markdown, latex), or a run for "
+def add(export: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    export.description = (
+        "Write the figures or the samples of runs as a table (csv, parquet, markdown, latex), or a run for "
         "other tools: trec (rankings and a BEIR folder), inspect (logs of Inspect), lmeval (files of lm-eval), "
-        "hf (.eval_results of the hub).",
+        "hf (.eval_results of the hub)."
     )
     export.add_argument("run", nargs="+", metavar="RUN", help="run folder; tables take several, side by side")
     export.add_argument("--to", required=True, choices=FORMATS, help="the format to write")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
@@ -23,13 +23,11 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _MAX_NOTES = 5
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    command = commands.add_parser(
-        "gate",
-        help="fail a build if a finished run is not good enough",
-        description="Check a finished run: exit code 0 if it passes all gates, 3 if it does not. Nothing is asked, "
-        "and no code that the run names is imported.",
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    command.description = (
+        "Check a finished run: exit code 0 if it passes all gates, 3 if it does not. Nothing is asked, "
+        "and no code that the run names is imported."
     )
     command.add_argument("run", metavar="RUN", help="run folder")
     add_gates(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
@@ -12,15 +12,13 @@ if TYPE_CHECKING:
 OK, NOTHING_ANSWERED = 0, 1
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    from kshot.cli.scoring_options import add_rescoring
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    from kshot.cli.score import add_rescoring
 
-    command = commands.add_parser(
-        "merge",
-        help="join the shards of a run (kshot run --shard K/N) to one run",
-        description="Join the shards of a run to one run, with the files that one machine would have written. No model "
-        "is asked. The shards stay as they are.",
+    command.description = (
+        "Join the shards of a run to one run, with the files that one machine would have written. No model "
+        "is asked. The shards stay as they are."
     )
     command.add_argument("run", nargs="+", metavar="RUN", help="run folder of a shard")
     command.add_argument("--out", required=True, metavar="DIR", help="run folder to write")
@@ -31,7 +29,7 @@ def execute(parsed: argparse.Namespace) -> int:
     """Join the shards, and show the figures."""
     from functools import partial
 
-    from kshot.cli.scoring_options import rescored
+    from kshot.cli.score import rescored
     from kshot.core.errors import UsageError
     from kshot.merging import merge
 

@@ -1,16 +1,65 @@
-"""Show a previewed sample as text or JSON."""
+"""``kshot preview``: the exact prompts, without a model, as text or JSON."""
 
 from __future__ import annotations
 
+import argparse
+import difflib
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kshot.cli.parser import add_datasets, add_settings, settings_of
+from kshot.cli.streams import say, show
 from kshot.core.content import content_json
+from kshot.core.errors import UsageError
 from kshot.core.records import Generate, Loglik, Prompt, Request, Search
 from kshot.core.visible import one_line, visible, visible_json
 
 if TYPE_CHECKING:
     from kshot.runs.previews import Preview
+
+
+def add(look: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    look.description = "Print the exact prompts and continuations. This needs no model."
+    look.add_argument("config", nargs="*", metavar="FILE", help="a run file, or config files, to preview")
+    look.add_argument(
+        "--diff", metavar="OTHER.py", help="show how the prompts differ from those of this config or dataset"
+    )
+    add_datasets(look)
+    look.add_argument("-m", "--model", action="append", metavar="MODEL", help=argparse.SUPPRESS)
+    look.add_argument("--json", action="store_true", help="print one JSON object for each sample")
+    add_settings(look)
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    """Print the prompts, or how they differ from others."""
+    from kshot.api import iter_preview
+
+    settings = settings_of(parsed)
+    if settings.limit is None and not parsed.json and sys.stdout.isatty():  # a pipe or a file gets all samples
+        settings = replace(settings, limit=3)
+        say("these are the first 3 samples of each subset; --limit N shows more")
+    write = as_json if parsed.json else as_text
+    datasets = [*parsed.config, *(parsed.dataset or ())]
+    if not datasets:
+        raise UsageError("there is nothing to preview", hint="Name a config file, or a dataset with -d.")
+
+    texts = (write(shown) for shown in iter_preview(datasets, settings, say))
+    if parsed.diff is None:
+        for text in texts:
+            show(text)
+        return 0
+    others = [write(shown) for shown in iter_preview([parsed.diff], settings, say)]
+    return _print_difference(others, list(texts), parsed.diff, datasets[0])
+
+
+def _print_difference(before: list[str], after: list[str], old: str, new: str) -> int:
+    first, second = ("\n".join(texts).split("\n") for texts in (before, after))
+    found = list(difflib.unified_diff(first, second, one_line(old), one_line(new), lineterm="", n=2))
+    show("\n".join(found) if found else "the prompts are the same")
+    return 0
 
 
 def as_text(shown: Preview) -> str:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    command = commands.add_parser(
-        "report",
-        help="write runs as one HTML file to share",
-        description="Write figures, charts, settings and samples of runs as one HTML file of at most 2 MB, which opens "
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    command.description = (
+        "Write figures, charts, settings and samples of runs as one HTML file of at most 2 MB, which opens "
         "from the disk without a network. Every run with a folder has one; several runs are shown side by side, and "
-        "the first is the baseline of the others.",
+        "the first is the baseline of the others."
     )
     command.add_argument("run", nargs="+", metavar="RUN", help="run folder")
     command.add_argument(

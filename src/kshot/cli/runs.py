@@ -17,13 +17,9 @@ _MAX_ON_SCREEN = 50
 """Runs that a terminal shows unless --limit says otherwise: more than that nobody reads."""
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    command = commands.add_parser(
-        "runs",
-        help="list runs with their figures, failures, cost and state; --watch shows those that run",
-        description="List the runs in a folder, the newest first; or show one run with its sessions and settings.",
-    )
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    command.description = "List the runs in a folder, the newest first; or show one run with its sessions and settings."
     command.add_argument("folder", nargs="?", metavar="DIR", help="folder with runs, or one run folder (default: runs)")
     command.add_argument("--sort", choices=_SORTS, default="when", help="what to sort by (default: when)")
     command.add_argument("--limit", type=int, metavar="N", help="show only the first N (default: 50 on a terminal)")
@@ -121,8 +117,7 @@ def _show(folder: Path, parsed: argparse.Namespace, *, unused: bool) -> None:
 def _show_one(folder: Path, *, as_json: bool) -> int:
     from kshot.cli.screen import Screen
     from kshot.cli.streams import show_json
-    from kshot.report.run_details import run_details
-    from kshot.report.runs_table import Clock
+    from kshot.report.runs_table import Clock, run_details
     from kshot.runs.listing import details
 
     now = present()

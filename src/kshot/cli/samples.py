@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kshot.core.errors import UsageError
 
@@ -37,17 +37,15 @@ class _Help(argparse.HelpFormatter):
         return text if text == _EXAMPLES else super()._fill_text(text, width, indent)
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    command = commands.add_parser(
-        "samples",
-        help="show single samples of a run: those that are wrong, that failed, that another run answers differently",
-        description="Show single samples of a run: prompt, reply, answer and how it was read, target and score. "
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    command.description = (
+        "Show single samples of a run: prompt, reply, answer and how it was read, target and score. "
         "A sample must meet every option; of --wrong, --right and --failed any one is enough, and so is one of "
-        "several names.",
-        epilog=_EXAMPLES,
-        formatter_class=_Help,
+        "several names."
     )
+    command.epilog = _EXAMPLES
+    command.formatter_class = _Help
     command.add_argument("run", metavar="RUN", help="run folder")
     chosen = command.add_argument_group("which samples")
     chosen.add_argument(

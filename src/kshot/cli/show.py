@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
@@ -12,13 +12,9 @@ if TYPE_CHECKING:
     from kshot.result import Result
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    command = commands.add_parser(
-        "show",
-        help="print the figures of a finished run again, or its worst categories",
-        description="Print the figures of a finished run, as the run did. Nothing is asked or computed again.",
-    )
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    command.description = "Print the figures of a finished run, as the run did. Nothing is asked or computed again."
     command.add_argument("run", metavar="RUN", help="run folder")
     command.add_argument("--by", choices=("category", "subset", "task"), help="print the figures of each of them")
     ends = command.add_mutually_exclusive_group()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
@@ -13,13 +13,11 @@ if TYPE_CHECKING:
 _PACKAGES = ("starlette", "uvicorn")
 
 
-def add(commands: Any) -> None:
-    """Declare the command and its arguments."""
-    command = commands.add_parser(
-        "view",
-        help="look at runs in the browser: samples, filters, comparisons, running runs",
-        description="Show runs in the browser: figures, samples with filters and search, any two runs side by side. "
-        "The pages are served to this machine only, behind a link with a token; running runs update. Ctrl-C ends it.",
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    command.description = (
+        "Show runs in the browser: figures, samples with filters and search, any two runs side by side. "
+        "The pages are served to this machine only, behind a link with a token; running runs update. Ctrl-C ends it."
     )
     command.add_argument("folder", nargs="*", metavar="DIR", help="folders with runs, or run folders (default: runs)")
     command.add_argument("--port", type=int, metavar="N", help="port to listen at (default: the first free from 8765)")

@@ -1,16 +1,32 @@
-"""What the commands share that score answers without asking a model: ``kshot score`` and ``kshot merge``."""
+"""``kshot score``, and what it shares with ``kshot merge``: both score answers without asking a model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kshot.cli.gate import add_gates
+from kshot.cli.gate import add_gates, finish, gating
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
     from kshot.result import Result
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    command.description = "Score a run again from its journal, without its model."
+    command.add_argument("run", metavar="RUN", help="run folder")
+    add_rescoring(command)
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    """Score a run again, and show the figures."""
+    from functools import partial
+
+    from kshot.rescoring import score
+
+    return rescored(parsed, parsed.run, partial(score, parsed.run))
 
 
 def add_rescoring(command: argparse.ArgumentParser) -> None:
@@ -39,7 +55,6 @@ def add_rescoring(command: argparse.ArgumentParser) -> None:
 
 def rescored(parsed: argparse.Namespace, folder: str, call: Callable[..., Result]) -> int:
     """Score with the options of both commands, show the figures, and check the gates of the run in the folder."""
-    from kshot.cli.gate import finish, gating
     from kshot.cli.progress import Progress
     from kshot.cli.streams import results_apart
 
