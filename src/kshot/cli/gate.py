@@ -168,12 +168,13 @@ class _Finish:
 
     def run(self) -> int:
         """Show, check, write and tell; a gate that fails decides the exit code even if something cannot be written."""
+        from kshot.cli.results import show_result
         from kshot.cli.streams import say
         from kshot.comparing import compare_with_baseline
         from kshot.runs.gates import GateFailed
 
         if self._figures and not self._as_json:
-            self._attempt(self._print_figures)
+            self._attempt(lambda: show_result(self._result, as_json=False))
         checked = self._wanted.gates.check(self._result, compare_with_baseline)
         for note in checked.notes[:_MAX_NOTES]:
             say(note)
@@ -217,11 +218,6 @@ class _Finish:
         except (BrokenPipeError, OutputError) as exc:
             self._lost.append(exc)
             drop_output()
-
-    def _print_figures(self) -> None:
-        from kshot.cli.results import show_result
-
-        show_result(self._result, as_json=False)
 
     def _print_gates(self, checked: Checked) -> None:
         from kshot.cli.results import show_result

@@ -24,7 +24,14 @@ def add(shown: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> int:
     """Print a line for each name."""
-    entries = _task_files(parsed.lmeval_root) if parsed.what == "lmeval" else _entries(parsed.what)
+    if parsed.what == "lmeval":
+        from kshot.lmeval.tree import listed
+
+        entries = [
+            {"name": f"lmeval:{name}", "text": text, "from": "kshot"} for name, text in listed(parsed.lmeval_root)
+        ]
+    else:
+        entries = _entries(parsed.what)
     if parsed.json:
         show_json(entries, indent=2)
         return 0
@@ -37,13 +44,6 @@ def execute(parsed: argparse.Namespace) -> int:
         origin = f"  [{entry['from']}]" if packages else ""
         show(f"{set_cell_size(name, width)}  {one_line(entry['text'] + origin)}".rstrip())
     return 0
-
-
-def _task_files(root: str | None) -> list[dict[str, str]]:
-    """Return the names that ``lmeval:`` may have, in the form of ``_entries``."""
-    from kshot.lmeval.tree import listed
-
-    return [{"name": f"lmeval:{name}", "text": text, "from": "kshot"} for name, text in listed(root)]
 
 
 def _entries(kind: str) -> list[dict[str, str]]:

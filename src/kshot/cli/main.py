@@ -97,7 +97,8 @@ def _failed(exc: BaseException) -> int:
     if isinstance(exc, SystemExit):
         say("your code called sys.exit; the command did not finish")
         return WRONG
-    _show_traceback()
+    if os.environ.get("KSHOT_DEBUG"):
+        sys.stderr.write(traceback.format_exc())
     if isinstance(exc, KshotError):
         say(exc)
         if isinstance(exc, BatchesOpen):
@@ -116,8 +117,3 @@ def _check_homes(values: Iterable[object]) -> None:
         for home in re.findall(r"(?:^|[:=])(~[^/:,=]+)/", text):
             if os.path.expanduser(home) == home:  # noqa: PTH111 - pathlib raises where this returns
                 raise UsageError(f"there is no user {home[1:]!r}", where=text)
-
-
-def _show_traceback() -> None:
-    if os.environ.get("KSHOT_DEBUG"):
-        sys.stderr.write(traceback.format_exc())

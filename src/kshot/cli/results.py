@@ -93,12 +93,7 @@ def _print(result: Result) -> None:
     compared += tuple(line for subject in found for line in subject.sentences(result))
     for line in (*compared, *report.spreads(result.results)):
         console.print(one_line(line))  # as wide as the table above
-    for line in (*report.spending(result.usage), f"run folder: {result.path}", *_report(result)):
-        console.print(one_line(line), soft_wrap=True)
-
-
-def _report(result: Result) -> Iterator[str]:
-    """Yield where the report is, if there is one."""
     path = None if result.path is None else own_report(result.path)
-    if path is not None:
-        yield f"report: {path}"
+    where = [f"run folder: {result.path}", *([] if path is None else [f"report: {path}"])]
+    for line in (*report.spending(result.usage), *where):
+        console.print(one_line(line), soft_wrap=True)

@@ -142,7 +142,8 @@ def default_folder(models: Sequence[str], datasets: Sequence[str], settings: Opt
     identities = [json.dumps([models, datasets, settings.identity()], sort_keys=True)]
     if below is None and (earlier := _earlier_identity(settings)) is not None:
         identities.append(json.dumps([models, datasets, earlier]))
-    names = [_folder(title, identity, below or "runs") for identity in identities for title in titles]
+    digests = [hashlib.blake2b(identity.encode(), digest_size=4).hexdigest() for identity in identities]
+    names = [f"{below or 'runs'}/{title}-{digest}" for digest in digests for title in titles]
     return next((name for name in names if Path(name).exists()), names[0])
 
 
@@ -151,10 +152,6 @@ def _title(models: Sequence[str], datasets: Sequence[str]) -> str:
     named = [text.partition("@http")[0] for text in (datasets[0], models[0])]
     words = [re.split(r"[/:]", text.rstrip("/"))[-1] or text for text in named]
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip("-.")[:60]
-
-
-def _folder(title: str, identity: str, below: str) -> str:
-    return f"{below}/{title}-{hashlib.blake2b(identity.encode(), digest_size=4).hexdigest()}"
 
 
 # ---- folders of the earlier form ----

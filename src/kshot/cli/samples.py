@@ -97,6 +97,7 @@ def execute(parsed: argparse.Namespace) -> int:
     """Show samples."""
     from pathlib import Path
 
+    from kshot.cli.streams import show_json
     from kshot.runs.record import read_record
     from kshot.runs.sample_filters import sample_filter
     from kshot.runs.sample_selection import SampleSelection
@@ -113,7 +114,8 @@ def execute(parsed: argparse.Namespace) -> int:
         limit = _USUAL_LIMIT
     rows = selection.rows(parsed.sort, limit, reverse=parsed.reverse)
     if parsed.json:
-        _print_json(rows)
+        for _, row in rows:
+            show_json(row)
     else:
         _print(rows, selection, parsed)
     return 0
@@ -124,13 +126,6 @@ def _flipped(record: RunRecord, other: str, wanted: SampleFilter) -> FlippedSamp
     from kshot.runs.sample_flips import flipped_samples
 
     return flipped_samples(record, read_record(other), wanted.chosen_scales())
-
-
-def _print_json(rows: Iterable[tuple[int, ResultRow]]) -> None:
-    from kshot.cli.streams import show_json
-
-    for _, row in rows:
-        show_json(row)
 
 
 def _print(rows: Iterable[tuple[int, ResultRow]], selection: SampleSelection, parsed: argparse.Namespace) -> None:

@@ -101,11 +101,6 @@ def settings_of_run(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: shareable(value, name) for name, value in settings.items()}
 
 
-def without_keys(spec: bytes) -> str:
-    """Return the text of a ``spec.json`` for others to see: a request option, say, may hold a key."""
-    return json.dumps(shareable(parse_json(spec)), indent=2, ensure_ascii=False) + "\n"
-
-
 # ---- samples ----
 
 COLUMNS = ("task", "model", "id", "category", "prompt", "response", "answer", "target", "failed")
@@ -120,13 +115,7 @@ def sample_table(samples: Sequence[ResultRow]) -> tuple[list[str], list[list[Any
         [*(_cell(row.get(name)) for name in held), *((row.get("scores") or {}).get(name) for name in metrics)]
         for row in samples
     ]
-    return [*held, *_distinct(metrics, held)], rows
-
-
-def _distinct(metrics: Mapping[str, Any], taken: Sequence[str]) -> Iterator[str]:
-    """Yield a column for each metric; one that is called like another column is told apart."""
-    for name in metrics:
-        yield f"score: {name}" if name in taken else name
+    return [*held, *(f"score: {name}" if name in held else name for name in metrics)], rows
 
 
 def _cell(value: Any) -> str | None:
@@ -292,6 +281,10 @@ def _text_of(folder: Path, name: str) -> str | None:
     """Return the text of a file of the run, for others to see; None for what kshot did not write there."""
     try:
         content = read_at_most(path_inside(folder, name))
-        return without_keys(content) if name == _SPEC else content.decode("utf-8")
+        if name != _SPEC:
+            return content.decode("utf-8")
+        return (
+            json.dumps(shareable(parse_json(content)), indent=2, ensure_ascii=False) + "\n"
+        )  # an option may hold a key
     except (OSError, ValueError, KshotError):
         return None

@@ -201,7 +201,7 @@ def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> I
 
 def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> Iterator[RenderableType]:
     """Draw the figures of each category, the largest differences first; by its first metric, but for ``everything``."""
-    main = list(rows) if everything else headlines(rows, lambda row: (*_compared(row), row["category"]))
+    main = list(rows) if everything else headlines(rows, lambda row: tuple(row.get(name) for name in _COMPARED))
     compared = [row for row in main if row["difference"] is not None]
     shown = _largest_first(main if everything else compared)[: None if everything else _MAX_CATEGORIES]
     if not main:
@@ -214,11 +214,6 @@ def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) 
     yield from (cell(line) for line in not_compared(main, "category"))
     if len(main) < len(rows):
         yield cell(f"… and {len(rows) - len(main):,} more by other metrics; --all shows them", "dim")
-
-
-def _compared(row: ResultRow) -> tuple[str, ...]:
-    """Return what tells the tasks of a comparison apart."""
-    return row["baseline"], row["run"], row["task"], row.get("run_task", "")
 
 
 def _folded(rows: Sequence[ResultRow], limit: int | None) -> list[ResultRow]:

@@ -9,7 +9,8 @@ from kshot.core.failed_parts import failure_mark, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import shortened
-from kshot.report.figures import number
+from kshot.report.figures import number, rounded, signed
+from kshot.report.sample_texts import counted
 from kshot.report.verdicts import p_value, shown_p
 from kshot.report.view import Cell, Column, Content, TableView, Tone, count_cell, numbers, words
 
@@ -43,7 +44,7 @@ def answers(rows: Sequence[ResultRow]) -> Iterator[str]:
 
 def sentence(row: ResultRow) -> str:
     """Say in words what a comparison shows."""
-    run, other, task = row["run"], row["baseline"], _marked_name(row)
+    run, other, task = row["run"], row["baseline"], task_name(row) + failure_mark(row)
     if row["difference"] is None:
         return f"{run} and {other} cannot be compared on {task}: {_obstacle(row)}."
     sign = 1 if row["higher_is_better"] else -1
@@ -94,11 +95,6 @@ def task_name(row: ResultRow) -> str:
     return " → ".join(shortened(name, _MAX_TASK) for name in names)
 
 
-def _marked_name(row: ResultRow) -> str:
-    """Return the name of a task with the mark that its figures have in tables."""
-    return task_name(row) + failure_mark(row)
-
-
 def _beside(row: ResultRow, sign: int) -> str:
     """Return the interval, as seen by who is ahead, and p; in brackets."""
     parts = [] if row["higher_is_better"] else ["lower is better"]
@@ -109,7 +105,7 @@ def _beside(row: ResultRow, sign: int) -> str:
         low, high = sorted(sign * end for end in ends)
         write = number if row["verdict"] else signed
         digits = digits_of([row])
-        parts.append(f"95{GLUE}%: {write(_plain(low, digits), digits)} to {write(_plain(high, digits), digits)}")
+        parts.append(f"95{GLUE}%: {write(rounded(low, digits), digits)} to {write(rounded(high, digits), digits)}")
     if row["p_corrected"] is not None:
         parts.append(shown_p(row).replace(" ", GLUE))
     return f" ({'; '.join(parts)})" if parts else ""
@@ -121,7 +117,7 @@ def _questions(row: ResultRow) -> str:
         return ""
     won, lost = row["won"], row["lost"]
     who = row["run"] if row["verdict"] is None else "it"
-    what = f"{who} wins {_many(won, 'question')} and loses {lost:,}"
+    what = f"{who} wins {counted(won, 'question')} and loses {lost:,}"
     if row.get("both") is not None and row.get("neither") is not None:
         return f": {what}; both are right on {row['both']:,}, neither on {row['neither']:,}"
     tied = row.get("tied")
@@ -135,9 +131,9 @@ def _counted(rest: Sequence[ResultRow]) -> str:
     who = next(iter(names)) if len(names) == 1 else "the run"
     open_ones = len(rest) - better - worse
     if not better and not worse:
-        return f"In {_many(len(rest), 'more comparison')} {who} cannot be told apart from its baseline."
+        return f"In {counted(len(rest), 'more comparison')} {who} cannot be told apart from its baseline."
     return (
-        f"In {_many(len(rest), 'more comparison')}, {who} is ahead in {better:,} and behind in {worse:,}; "
+        f"In {counted(len(rest), 'more comparison')}, {who} is ahead in {better:,} and behind in {worse:,}; "
         f"{open_ones:,} cannot be told apart."
     )
 
@@ -154,7 +150,7 @@ def warnings(rows: Sequence[ResultRow]) -> list[str]:
             ):
                 if found:
                     where = _named_tasks(found, {task_of(row, name) for row in own})
-                    told[f"{_many(sum(found.values()), 'question')} {what}{where}: no part of the comparison"] = None
+                    told[f"{counted(sum(found.values()), 'question')} {what}{where}: no part of the comparison"] = None
     return list(told)
 
 
@@ -196,21 +192,8 @@ def digits_of(rows: Iterable[ResultRow]) -> int:
     return 3 if any(known) and all(abs(value) <= 1 for value in known) else 1
 
 
-def signed(value: float, digits: int) -> str:
-    """Write a difference with its sign; none that is rounded to 0 has a minus."""
-    return number(_plain(value, digits), digits, "+")
-
-
-def _plain(value: float, digits: int) -> float:
-    return round(value, digits) + 0.0  # which turns -0.0 into 0.0
-
-
 def _p(row: ResultRow) -> float:
     return float("inf") if row["p_corrected"] is None else float(row["p_corrected"])
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 _MAX_LABEL = 20

@@ -28,6 +28,16 @@ def number(value: float, digits: int, sign: str = "") -> str:
     return f"{value:{sign}.{digits}f}" if abs(value) < _LARGE else f"{value:{sign}.2e}"
 
 
+def rounded(value: float, digits: int) -> float:
+    """Return a difference as it is shown: none that is rounded to 0 has a minus."""
+    return round(value, digits) + 0.0  # which turns -0.0 into 0.0
+
+
+def signed(value: float, digits: int) -> str:
+    """Write a difference with its sign."""
+    return number(rounded(value, digits), digits, "+")
+
+
 def marked_figure(row: ResultRow, digits: int = 2, side: str = "") -> str:
     """Write a figure and its mark if many samples failed; of a comparison, that of a side (``baseline``, ``run``)."""
     value, mark = (row[f"{side}_value"], side_mark(row, side)) if side else (row.get("value"), failure_mark(row))

@@ -58,11 +58,7 @@ def _column(values: list[Any]) -> list[Any]:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         return [None if value is None else float(value) for value in values]
-    if len(kinds) <= 1 and kinds <= set(_SCALARS) and not _is_too_large(values):
+    too_large = any(type(value) is int and not -(2**63) <= value < 2**63 for value in values)  # for 64 bits
+    if len(kinds) <= 1 and kinds <= set(_SCALARS) and not too_large:
         return values
     return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
-
-
-def _is_too_large(values: list[Any]) -> bool:
-    """Whether a whole number among the values does not fit into 64 bits."""
-    return any(type(value) is int and not -(2**63) <= value < 2**63 for value in values)

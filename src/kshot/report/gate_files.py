@@ -71,8 +71,9 @@ def junit_xml(
         name = _figure_name(row)
         properties.append(_element("property", name=name, value="" if row["value"] is None else row["value"]))
     suite.extend(cases)
+    marked = [f"{_figure_name(row)}: {failure_words(row)}" for row in figures if failure_mark(row)]
     ET.SubElement(suite, "system-out").text = "\n".join(
-        one_line(text) for text in (*(row["reason"] for row in gates), *notes, *_marked(figures))
+        one_line(text) for text in (*(row["reason"] for row in gates), *notes, *marked)
     )
     ET.SubElement(suite, "system-err")
     root = ET.Element("testsuites")
@@ -83,11 +84,6 @@ def junit_xml(
 
 def _figure_name(row: ResultRow) -> str:
     return f"{row['task']} {metric_label(row)} on {row['model']}{failure_mark(row)}"
-
-
-def _marked(figures: Sequence[ResultRow]) -> list[str]:
-    """Explain the marks of figures, one line each."""
-    return [f"{_figure_name(row)}: {failure_words(row)}" for row in figures if failure_mark(row)]
 
 
 def _element(tag: str, **attributes: object) -> ET.Element:

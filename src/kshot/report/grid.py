@@ -19,11 +19,13 @@ from kshot.runs.results import falls
 
 def grids(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
     """Draw one table for each model: accuracy in percent by variant, task and length."""
-    accuracies = _accuracy_rows(rows)
+    accuracies = [row for row in rows if not row.get("detail") and "gap" not in row]
     lengths = sorted({row["length"] for row in accuracies})
     for model in dict.fromkeys(row["model"] for row in accuracies):
         own = [row for row in accuracies if row["model"] == model]
-        title = f"{model}: accuracy in % by length ({_record_counts(own)})"
+        counts = sorted({row["n"] for row in own})
+        each = "–".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+        title = f"{model}: accuracy in % by length ({each} records each)"
         yield Group(cell(title, "bold", overflow="fold"), drawn(grid_view(own, lengths).once("variant")))
 
 
@@ -35,16 +37,6 @@ def grid_view(rows: Sequence[ResultRow], lengths: Sequence[int]) -> TableView:
     shown = sorted(lines, key=lambda line: variants.index(line[0]))
     columns = [*words("variant", "task"), *(Column(str(length), "share", least=5) for length in lengths)]
     return TableView(columns, [[*line, *(cells.get((*line, length)) for length in lengths)] for line in shown])
-
-
-def _accuracy_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """Return the rows of the accuracies themselves: neither details of them nor gaps between them."""
-    return [row for row in rows if not row.get("detail") and "gap" not in row]
-
-
-def _record_counts(rows: Sequence[ResultRow]) -> str:
-    counts = sorted({row["n"] for row in rows})
-    return f"{counts[0]} records each" if len(counts) == 1 else f"{counts[0]}–{counts[-1]} records each"
 
 
 def _marked(row: ResultRow) -> str:

@@ -88,9 +88,7 @@ def _written(table: TableView) -> str:
 def _cell(column: Column, content: Content) -> str | None:
     if column.kind != "figure":
         return cell_of(content).written
-    return _figure(content) if isinstance(content, Cell) else None
-
-
-def _figure(cell: Cell) -> Markdown:
-    value = f"**{cell.written}**" if cell.tone == "strong" else cell.written
-    return Markdown(f"{value} [{', '.join(end.text for end in cell.interval)}]" if cell.interval else value)
+    if not isinstance(content, Cell):
+        return None
+    value = f"**{content.written}**" if content.tone == "strong" else content.written
+    return Markdown(f"{value} [{', '.join(end.text for end in content.interval)}]" if content.interval else value)

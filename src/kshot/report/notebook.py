@@ -14,7 +14,7 @@ from kshot.report.comparison_view import COUNTS, SYSTEMS, answers, comparison_vi
 from kshot.report.figures import figures_view, model_names, number
 from kshot.report.setting_table import settings_view
 from kshot.report.verdicts import model_verdicts
-from kshot.report.view import Cell, Column, Content, TableView, cell_of
+from kshot.report.view import Column, Content, TableView, cell_of
 from kshot.runs.comparing import Comparison
 from kshot.runs.headline import failed_samples, finite
 from kshot.runs.record import RunRecord
@@ -44,7 +44,9 @@ def results_html(record: RunRecord) -> str:
         "More figures": [row for row in whole if id(row) not in shown],
     }
     parts = [_table(main)]
-    parts += [f"<div>{_text(line)}</div>" for line in model_verdicts(_of_models(record.comparisons))]
+    # sentences are on models: those on search engines name their passages, too
+    compared = [row for row in record.comparisons if "a_chunks" not in row and SWEEP not in row]
+    parts += [f"<div>{_text(line)}</div>" for line in model_verdicts(compared)]
     parts += [
         f"<details><summary>{title} ({len(found)})</summary>{_table(found)}</details>"
         for title, found in folded.items()
@@ -56,11 +58,6 @@ def results_html(record: RunRecord) -> str:
     if record.path is not None:
         parts.append(f'<div style="opacity:.7">run folder: <code>{_text(record.path)}</code></div>')
     return f'<div class="kshot">{"".join(parts)}</div>'
-
-
-def _of_models(comparisons: Sequence[ResultRow]) -> list[ResultRow]:
-    """Return the comparisons that can be put into sentences: those of search engines name their passages, too."""
-    return [row for row in comparisons if "a_chunks" not in row and SWEEP not in row]
 
 
 def _table(rows: Sequence[ResultRow]) -> str:
@@ -90,11 +87,9 @@ def _shown(column: Column, content: Content) -> str:
     found = cell_of(content)
     if column.kind == "interval":
         return found.low_high
-    return found.text if column.name == "difference" else str(found.number) if _is_count(found) else found.written
-
-
-def _is_count(found: Cell) -> bool:
-    return isinstance(found.number, int) and bool(found.text)
+    if column.name == "difference":
+        return found.text
+    return str(found.number) if isinstance(found.number, int) and found.text else found.written
 
 
 def _legend(rows: Sequence[ResultRow]) -> str:

@@ -49,7 +49,7 @@ def progress_lines(state: ProgressState, width: int, height: int = 24) -> list[T
     """Return the lines of the view. The overall line and what runs now come before all else that has no room."""
     first = [overall_line(state, width)]
     if state.step is not None:
-        first.append(_step(state.step, width))
+        first.append(_within(cell(_step_text(state.step)), width))
     models = [(model, list(tasks)) for model, tasks in groupby(state.tasks, key=lambda task: task.model)]
     for folded in (False, True):
         blocks = [_model(model, tasks, width, folded=folded, alone=len(models) == 1) for model, tasks in models]
@@ -79,7 +79,8 @@ def overall_line(state: ProgressState, width: int) -> Text:
         text = Text.assemble((f"{100 * share:5.1f} %  ", "bold"), text)
         room = min(_MAX_BAR, width - cell_len(text.plain) - 2)
         if room >= _MIN_BAR:
-            text = Text.assemble(_bar(share, room), "  ", text)
+            filled = int(share * room)
+            text = Text.assemble(("━" * filled, "green"), ("─" * (room - filled), "dim"), "  ", text)
     return _within(text, width)
 
 
@@ -127,15 +128,6 @@ def _overall(state: ProgressState) -> list[_Part]:
     is_open = state.left is not None and (total is None or done < total)
     parts.append(_Part(f"{duration(state.left or 0)} left" if is_open else f"{duration(state.elapsed)} so far"))
     return parts
-
-
-def _bar(share: float, width: int) -> Text:
-    filled = int(share * width)
-    return Text.assemble(("━" * filled, "green"), ("─" * (width - filled), "dim"))
-
-
-def _step(step: StepProgress, width: int) -> Text:
-    return _within(cell(_step_text(step)), width)
 
 
 def _step_text(step: StepProgress) -> str:

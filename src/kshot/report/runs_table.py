@@ -136,7 +136,7 @@ def _columns(runs: Sequence[Mapping[str, Any]], clock: Clock) -> list[_RunColumn
         _RunColumn("started", [when(run["started"], clock) for run in runs]),
         _RunColumn("state", [run["state"] for run in runs]),
         _RunColumn("headline", [shortened(headline(run), _MAX_HEADLINE) for run in runs]),
-        _RunColumn("failed", [_count(run["failed"]) for run in runs], right=True),
+        _RunColumn("failed", [f"{run['failed']:,}" if run["failed"] else "" for run in runs], right=True),
         _RunColumn("took", [_known(run["seconds"], rough_duration) for run in runs], right=True),
         _RunColumn("USD", [_known(run["cost_usd"], dollars) for run in runs], right=True),
     ]
@@ -255,22 +255,13 @@ def _joined(names: Sequence[str], room: int | None = None) -> str:
     text = ", ".join(names)
     if room is None or cell_len(text) <= room:
         return text
-    short = [_last_part(name) for name in names]
+    short = [name.partition("@")[0].rpartition(":")[2] or name for name in names]  # m of openai:m@host
     for count in range(len(names), 0, -1):
         more = f" +{len(names) - count:,}" if count < len(names) else ""
         text = ", ".join(short[:count]) + more
         if cell_len(text) <= room:
             return text
     return shortened(short[0], room - len(more)) + more
-
-
-def _last_part(name: str) -> str:
-    """Return what tells most of a name: ``m`` of ``openai:m@host``, ``Quiz`` of ``quiz.py:Quiz``."""
-    return name.partition("@")[0].rpartition(":")[2] or name
-
-
-def _count(value: int | None) -> str:
-    return f"{value:,}" if value else ""
 
 
 def _known(value: float | None, written: Callable[[float], str]) -> str:

@@ -275,15 +275,9 @@ def relevant_text(grades: Mapping[str, Any], passages: Sequence[ResultRow], *, f
     names = [name for name, grade in grades.items() if grade]
     shown = names if full else names[:_MAX_RELEVANT]
     more = [cell(f"… {len(names) - len(shown)} more", "dim italic")] if len(shown) < len(names) else []
-    lines = [
-        assembled(cell(name), f" (grade {written(grades[name])}) ", cell(_rank(ranks.get(name)), _DIM))
-        for name in shown
-    ]
+    found = {name: f"found as number {ranks[name]}" if name in ranks else "not found" for name in shown}
+    lines = [assembled(cell(name), f" (grade {written(grades[name])}) ", cell(found[name], _DIM)) for name in shown]
     return joined("\n", [*lines, *more]) if names else cell("none", _DIM)
-
-
-def _rank(rank: int | None) -> str:
-    return "not found" if rank is None else f"found as number {rank}"
 
 
 def options_table(options: SampleOptions, answer: Any, target: Any, *, full: bool) -> Table:

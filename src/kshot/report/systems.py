@@ -12,6 +12,7 @@ from kshot.core.visible import one_line
 from kshot.report.cells import block
 from kshot.report.drawn_table import drawn
 from kshot.report.figures import figure_cell, short_names
+from kshot.report.sample_texts import counted
 from kshot.report.view import Cell, Column, Content, TableView
 
 _SHOWN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")
@@ -45,7 +46,7 @@ def shown_measures(rows: Sequence[ResultRow]) -> list[str]:
 def _table(name: str, rows: Sequence[ResultRow], measures: Sequence[str]) -> Table:
     failed = any(row["failed"] for row in rows)
     several_cuts = len({row.get("chunks") for row in rows}) > 1
-    questions = _counted(max(row["n"] + row["failed"] for row in rows), "question")
+    questions = counted(max(row["n"] + row["failed"] for row in rows), "question")
     title = one_line(f"{name}: {questions}, {_passage_count(rows)}{_in_common(rows)}")
     where = f",\n{one_line(searched)}" if (searched := searched_where(rows[0])) else ""
     cells = {(row["model"], row.get("chunks"), row["metric"]): row for row in rows}
@@ -78,7 +79,7 @@ def _best(rows: Sequence[ResultRow], measure: str) -> float | None:
 
 def _passage_count(rows: Sequence[ResultRow]) -> str:
     counts = sorted({row["passages"] for row in rows})
-    return _counted(counts[0], "passage") if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} passages"
+    return counted(counts[0], "passage") if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} passages"
 
 
 def _in_common(rows: Sequence[ResultRow]) -> str:
@@ -95,10 +96,6 @@ def searched_where(row: ResultRow) -> str:
     if field is None:
         return ""
     return "searching all documents" if field == "none" else f"within the question's {_NAMES.get(field, field)}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("s" if count != 1 else "")
 
 
 def _cell(row: ResultRow | None, best: float | None, *, interval: bool) -> Cell:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -115,7 +115,10 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
     told: set[tuple[str, str]] = set()
     for (task, _), found in _by_task(rows).items():
         line: list[Content] = [task, metric_label(*found.values())]
-        line += ["" if (task, key) in told else _told(found.values(), key) for key in said]
+        line += [
+            "" if (task, key) in told else ", ".join(dict.fromkeys(str(row.get(key, "")) for row in found.values()))
+            for key in said
+        ]
         told.update((task, key) for key in said if key == "code")  # one for all figures of a task
         sizes = [row["n"] for model in models if (row := found.get(model)) is not None]
         line.append(" / ".join(map(str, sizes)) if len(set(sizes)) > 1 else str(sizes[0]))
@@ -127,11 +130,6 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
             line.append(" / ".join(map(str, own_counts)) if any(own_counts) else "")  # one for each model
         lines.append(line)
     return drawn(TableView(columns, lines))
-
-
-def _told(rows: Iterable[ResultRow], key: str) -> str:
-    """Return what rows say under a key."""
-    return ", ".join(dict.fromkeys(str(row.get(key, "")) for row in rows))
 
 
 def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:

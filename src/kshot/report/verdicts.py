@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kshot.core.failed_parts import failure_mark, p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
-from kshot.report.figures import number, short_names
+from kshot.report.figures import number, short_names, signed
 from kshot.report.systems import shown_measures
 
 _MAX_LISTED = 3
@@ -103,13 +103,9 @@ def differs_by(row: ResultRow, mark: str = "") -> str:
     digits = 3 if all(abs(each) <= 1 for each in (row["difference"], *ends)) else 1
     if row["ahead"] is None and ends and not ends[0] <= 0 <= ends[1]:
         ends = ()  # it knows nothing of the correction, or of the test: beside "cannot be told" it would contradict
-    figure, *low_high = (number(_rounded(each, digits), digits, "+") for each in (row["difference"], *ends))
+    figure, *low_high = (signed(each, digits) for each in (row["difference"], *ends))
     between = f", 95 %: {' to '.join(low_high)}" if low_high else ""
     return f"{figure}{mark}{between}, {shown_p(row)}"
-
-
-def _rounded(value: float, digits: int) -> float:
-    return round(value, digits) + 0.0  # which turns -0.0 into 0.0
 
 
 def shown_p(row: ResultRow) -> str:

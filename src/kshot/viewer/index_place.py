@@ -87,7 +87,8 @@ def open_existing(folder: Path, name: str, stamp: str, schema: tuple[str, ...]) 
     """Open the index of this stamp and schema, to be read only; None if there is none that can be trusted."""
     for path in places(folder, name):
         with suppress(OSError, sqlite3.Error):
-            if not is_plain(path) or path.stat().st_size > _most_bytes(folder) or not is_sealed(path):
+            most = _MOST_TIMES * (folder / SAMPLES).stat().st_size + _SPARE_BYTES
+            if not is_plain(path) or path.stat().st_size > most or not is_sealed(path):
                 continue
             connection = open_read_only(path)
             if _fits(connection, stamp, schema):
@@ -129,10 +130,6 @@ def samples_size(folder: Path) -> int:
     except FileNotFoundError as exc:
         hint = f"{SAMPLES} is written when a run ends; until then its page shows the last ones."
         raise RunError("this run has no samples yet", where=str(folder), hint=hint) from exc
-
-
-def _most_bytes(folder: Path) -> int:
-    return _MOST_TIMES * (folder / SAMPLES).stat().st_size + _SPARE_BYTES
 
 
 def _is_ours(path: Path) -> bool:

@@ -55,9 +55,9 @@ def sample_query(given: Mapping[str, str]) -> SampleQuery:
     for name, value in given.items():
         if len(value) > _MAX_CHARACTERS:
             raise UsageError(f"{name!r:.40} has {len(value):,} characters, above the limit of {_MAX_CHARACTERS:,}")
-    metric = given.get("metric") or None
+    metric, verdicts = given.get("metric") or None, given.get("verdict", "").split(",")
     return SampleQuery(
-        _verdicts(given.get("verdict", "")),
+        frozenset(_one_of("verdict", each.strip(), _VERDICTS) for each in verdicts if each.strip()),
         task=given.get("task") or None,
         model=given.get("model") or None,
         category=given.get("category") or None,
@@ -78,10 +78,6 @@ def whole_number(name: str, text: str, *, default: int, most: int) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 18:  # noqa: PLR2004 - SQLite's integers
         raise UsageError(f"{name} is {text!r:.40}, not a whole number")
     return min(int(text), most)
-
-
-def _verdicts(text: str) -> frozenset[SampleVerdict]:
-    return frozenset(_one_of("verdict", each.strip(), _VERDICTS) for each in text.split(",") if each.strip())
 
 
 def _one_of(name: str, value: str, known: tuple[_Word, ...]) -> _Word:

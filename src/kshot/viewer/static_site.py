@@ -156,7 +156,11 @@ class _Writer:
             self._say(f"{number:,} of {len(runs):,} runs: {run.line['name']}")
             lines.append(self._run(run))
         made = [[run.key, other.key] for run, other in self._pairs(runs) if self._comparison(run, other)]
-        listed = {"runs": lines, "folders": [_short(folder) for folder in folders], "version": __version__}
+        listed = {
+            "runs": lines,
+            "folders": [one_line(Path(os.path.realpath(folder)).name) for folder in folders],
+            "version": __version__,
+        }
         self._json("data/runs.json", {**listed, "comparisons": made})
         for name in (*STATIC_SCRIPTS, *STYLES, LICENSES):
             self._put(f"web/{name}", web_file(name).encode())
@@ -220,7 +224,3 @@ class _Writer:
 def _tasks(run: ListedRun) -> set[str]:
     """Return what a run is of: its tasks, and its datasets, for a task may have another name in another run."""
     return {figure["task"] for figure in run.record["figures"]} | set(map(str, run.record["datasets"]))
-
-
-def _short(folder: Path) -> str:
-    return one_line(Path(os.path.realpath(folder)).name)

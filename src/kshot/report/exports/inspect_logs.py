@@ -120,6 +120,7 @@ def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type:
     failed, choices = row.get("failed"), _choices(row, found)
     chooses = found.chooses or bool(choices) or type(row.get("answer")) is int  # a reply would be a text
     shown = None if row.get("answer") is None or found.passages else _named(row["answer"], chooses=chooses)
+    told = _SHOWN | ({"response"} if isinstance(row.get("response"), str) else set())  # a reply is the output
     sample = EvalSample(
         id=sample_id(row.get("id")),
         epoch=1,
@@ -129,17 +130,12 @@ def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type:
         messages=[*asked, *([output.choices[0].message] if output.choices else [])],
         output=output,
         scores={} if failed else _scores(row, forms, shown or None),
-        metadata={name: value for name, value in row.items() if name not in _SHOWN and not _is_reply(name, value)},
+        metadata={name: value for name, value in row.items() if name not in told},
         error=None if not failed else EvalError(message=str(failed), traceback="", traceback_ansi=""),
         uuid=mark,
     )
     sample.events = _events(sample, asked, when)
     return sample
-
-
-def _is_reply(name: str, value: Any) -> bool:
-    """Whether this is a reply as text, which is the output; likelihoods and rankings say more than it does."""
-    return name == "response" and isinstance(value, str)
 
 
 def sample_id(found: Any) -> str:
@@ -456,7 +452,10 @@ def write_logs(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iter
     with importing("--to inspect", "inspect-ai"):
         import inspect_ai.log
         import inspect_ai.scorer  # noqa: F401 - the log and its samples are made of both
-    _check_samples(record)
+    for _, rows in checked_by_task(record):  # what cannot be a log is refused before the first one is written
+        seen: set[int] = set()
+        for row in rows:
+            _refuse_twice(row, seen, record)
     names = FileNames()
     for (task, model), rows in by_task(record.iter_samples()):
         figures = figures_of(record, task, model)
@@ -467,14 +466,6 @@ def write_logs(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iter
         with new_binary_version(path) as file:
             _write_log(file, header, rows, figures)
         yield path
-
-
-def _check_samples(record: RunRecord) -> None:
-    """Refuse samples that cannot be logs, before the first one is written."""
-    for _, rows in checked_by_task(record):
-        seen: set[int] = set()
-        for row in rows:
-            _refuse_twice(row, seen, record)
 
 
 def _write_log(file: IO[bytes], header: EvalLog, rows: Iterator[ResultRow], figures: Sequence[ResultRow]) -> None:
@@ -489,18 +480,13 @@ def _write_log(file: IO[bytes], header: EvalLog, rows: Iterator[ResultRow], figu
                 errors.add(row["scores"])
             sample = inspect_sample(row, forms, ranking_type, began)
             _add(archive, f"samples/{sample.id}_epoch_1.json", sample.model_dump_json(exclude_none=True))
-            summaries.write((b"," if at else b"[") + _encoded(sample.summary()))
+            summaries.write((b"," if at else b"[") + sample.summary().model_dump_json(exclude_none=True).encode())
         summaries.write(b"]")
         summaries.seek(0)
         with archive.open(_entry("summaries.json"), "w", force_zip64=True) as member:
             shutil.copyfileobj(summaries, member)
         errors.write_to(header)
         _add(archive, "header.json", header.model_dump_json(exclude_none=True))
-
-
-def _encoded(summary: Any) -> bytes:
-    text: str = summary.model_dump_json(exclude_none=True)
-    return text.encode()
 
 
 def _add(archive: ZipFile, name: str, text: str) -> None:

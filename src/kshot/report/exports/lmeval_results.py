@@ -89,16 +89,6 @@ def logged_samples(row: ResultRow, number: int, metrics: Mapping[str, LoggedMetr
         }
 
 
-def sample_hash(sample: Mapping[str, Any]) -> str:
-    """Return what stands for a sample in the hash of its task."""
-    return "".join(sample[name] for name in ("doc_hash", "prompt_hash", "target_hash"))
-
-
-def task_hash(samples: Sequence[str]) -> str:
-    """Return lm-eval's hash of a task, from those of its samples."""
-    return _digest("".join(samples))
-
-
 def written_target(target: Any) -> str:
     """Return the reference as lm-eval writes it."""
     return str(target) if isinstance(target, (list, int, float)) else written(target)
@@ -221,9 +211,11 @@ def _write_task(path: Path, own: _ModelResults, asked: _Asked, rows: Iterable[Re
             if isinstance(row.get("scores"), dict):
                 errors.add(row["scores"])
             for sample in logged_samples(row, number, metrics):
-                hashes.setdefault(sample["filter"], []).append(sample_hash(sample))
+                hashes.setdefault(sample["filter"], []).append(
+                    sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"]
+                )
                 file.write(json.dumps(sample, ensure_ascii=False) + "\n")
-    own.hashes[task] = task_hash([each for found in hashes.values() for each in found])
+    own.hashes[task] = _digest("".join(each for found in hashes.values() for each in found))
     _note_task(own, task, figures, metrics, errors.errors())
     facts = _facts(spec, own.model, task)
     shots = facts.get("num_fewshot", shots_in_prompts(record, spec, task, own.model))

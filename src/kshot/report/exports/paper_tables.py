@@ -314,16 +314,12 @@ def _question_names(questions: Sequence[Question], shown: Sequence[ResultRow]) -
 
 def _corrected(wholes: Collection[int], parts: Collection[int]) -> str:
     """Say for how many comparisons p was corrected; those of categories are a family of their own."""
-    told = [_most(family) for family in (wholes, parts)]
+    told = [f"{'up to ' if len(each) > 1 else ''}{max(each, default=0)}" for each in (wholes, parts)]
     if wholes and parts and max(*wholes, *parts) > 1 and told[0] != told[1]:
         own = "" if max(wholes) == 1 else f"for {told[0]} comparisons, "
         return f", corrected {own}on categories for {told[1]}{'' if own else ' comparisons'}"
     most = max((*wholes, *parts), default=0)
     return f", corrected for {told[0] if wholes else told[1]} comparisons" if most > 1 else ""
-
-
-def _most(family: Collection[int]) -> str:
-    return f"{'up to ' if len(family) > 1 else ''}{max(family, default=0)}"
 
 
 def _count_names(rows: Iterable[tuple[SystemId, ResultRow]]) -> list[str]:

@@ -99,13 +99,10 @@ def _stored(value: Any, kind: ColumnType) -> Any:
         return None
     if kind == "json":
         return well_formed(json.dumps(value, ensure_ascii=False))
-    if not _fits(value, kind):
+    fits = isinstance(value, _FITTING[kind]) and (kind == "truth" or not isinstance(value, bool))
+    if not fits:
         raise _changed()
     return float(value) if kind == "number" else well_formed(value) if kind == "text" else value
-
-
-def _fits(value: Any, kind: ColumnType) -> bool:
-    return isinstance(value, _FITTING[kind]) and (kind == "truth" or not isinstance(value, bool))
 
 
 def _changed() -> RunError:

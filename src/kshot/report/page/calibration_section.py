@@ -155,14 +155,13 @@ def _table(every: Sequence[_Calibrated], *, several: bool, opened: bool) -> Mark
         (
             each.task,
             *((each.system,) if several else ()),
-            *(Cell(f"{100 * value:.1f} %", value) for value in _shares(each.found)),
+            *(
+                Cell(f"{100 * value:.1f} %", value)
+                for value in (each.found.error, each.found.accuracy, each.found.confidence)
+            ),
             count_cell(each.found.samples),
         )
         for each in every
     ]
     table = table_html(TableView(columns, rows), "Calibration of tasks")
     return table if opened else folded(f"All {len(every):,} tasks", table)
-
-
-def _shares(found: Calibration) -> tuple[float, float, float]:
-    return found.error, found.accuracy, found.confidence

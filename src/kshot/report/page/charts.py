@@ -20,7 +20,13 @@ def table_html(view: TableView, name: str) -> Markup:
 
     A text that is ``Markup`` stays as it is. The first cell of a row names it.
     """
-    head = tag("tr", *(tag("th", column.heading, scope="col", class_=_class(column)) for column in view.columns))
+    head = tag(
+        "tr",
+        *(
+            tag("th", column.heading, scope="col", class_=None if column.kind == "words" else "num")
+            for column in view.columns
+        ),
+    )
     shown, left = view.rows[:MAX_LISTED], len(view.rows) - MAX_LISTED
     body = [
         tag(
@@ -31,17 +37,8 @@ def table_html(view: TableView, name: str) -> Markup:
         for number, row in enumerate(shown)
     ]
     more = tag("p", f"… and {left:,} more in summary.json", class_="chart-note") if left > 0 else ""
-    return together((boxed_table(head, body, name), more))
-
-
-def boxed_table(head: Markup, body: Iterable[Markup], name: str) -> Markup:
-    """Return rows as a table within a box that scrolls and that the keyboard reaches."""
     inner = tag("table", tag("thead", head), tag("tbody", *body))
-    return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=name)
-
-
-def _class(column: Column) -> str | None:
-    return None if column.kind == "words" else "num"
+    return together((tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=name), more))
 
 
 def _cell(column: Column, content: Content, *, first: bool) -> Markup:

@@ -67,11 +67,9 @@ def _constant() -> _Constant:
     rules = ["default-src 'none'", *(f"{name} '{each}'" for name, each in allowed.items())]
     rules += ["base-uri 'none'", "form-action 'none'"]
     policy = Markup('<meta http-equiv="Content-Security-Policy" content="{}">').format("; ".join(rules))
-    return _Constant(Markup("<style>{}</style>").format(style), _NOTICE + _script(script), policy)
-
-
-def _script(content: Markup) -> Markup:
-    return Markup("\n<script>{}</script>").format(content)
+    return _Constant(
+        Markup("<style>{}</style>").format(style), _NOTICE + Markup("\n<script>{}</script>").format(script), policy
+    )
 
 
 def _inline(kind: str, content: str) -> Markup:

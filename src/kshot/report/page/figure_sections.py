@@ -78,12 +78,8 @@ def headline_section(runs: Sequence[PageRun]) -> Section | None:
 def _main(run: PageRun) -> list[ResultRow]:
     """Return the rows that stand for a run: those of all metrics if its user chose them."""
     chosen = bool(run.spec.get("identity", {}).get("metric"))
-    return [row for row in headline_results(run.record.results, every_metric=chosen) if not _is_elsewhere(row)]
-
-
-def _is_elsewhere(row: ResultRow) -> bool:
-    """Whether another section shows a row: the grid of token lookup, or the curve of a sweep."""
-    return row.get("kind") == "lookup" or is_swept(row)
+    found = headline_results(run.record.results, every_metric=chosen)
+    return [row for row in found if row.get("kind") != "lookup" and not is_swept(row)]  # these have own sections
 
 
 class _InChart(NamedTuple):

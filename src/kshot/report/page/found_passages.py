@@ -130,7 +130,9 @@ def passage_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mapping[
                 "score": finite(hit["score"]),
                 "grade": one_line(written(grade)) if grade else None,
                 "text": None if text is None else visible(text),
-                "marks": [] if text is None else [_shown(text, mark) for mark in marks],
+                "marks": []
+                if text is None
+                else [[script_length(visible(text[:a])), script_length(visible(text[:b])), of] for a, b, of in marks],
                 "components": sorted(found | told),
             }
         )
@@ -168,9 +170,3 @@ def _marks(text: str, quotes: Sequence[Sequence[str]]) -> list[tuple[int, int, l
         for start, end in pairwise(borders)
     ]
     return [stretch for stretch in stretches if stretch[2]]
-
-
-def _shown(text: str, mark: tuple[int, int, list[int]]) -> list[Any]:
-    """Return a mark with its places in the text as pages show it, where an unsafe character is longer."""
-    start, end, components = mark
-    return [script_length(visible(text[:start])), script_length(visible(text[:end])), components]

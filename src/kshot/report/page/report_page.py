@@ -87,7 +87,9 @@ def fitted_sections(sections: Sequence[Section], room: int) -> list[Section]:
             found = _without_largest(found, pattern, note, beyond)
     while sum(map(_bytes, found)) > room:
         size, at = max((_bytes(html), at) for at, html in enumerate(found))
-        told = tag("p", _told(size), class_="warning")
+        what = f"This section takes {size / 1e6:.1f} MB, and a report has no room for it."
+        where = "kshot view shows it, and summary.json has its figures."
+        told = tag("p", f"{what} {where}", class_="warning")
         if len(told) >= size:
             break  # all that is left is short
         found[at] = told
@@ -115,11 +117,6 @@ def _without_largest(found: Sequence[Markup], pattern: re.Pattern[str], note: Ma
 
 def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "backslashreplace"))
-
-
-def _told(size: int) -> str:
-    what = f"This section takes {size / 1e6:.1f} MB, and a report has no room for it."
-    return f"{what} kshot view shows it, and summary.json has its figures."
 
 
 _KINDS = {

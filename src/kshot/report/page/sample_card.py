@@ -121,6 +121,7 @@ def sample_card(look: SampleLook, n: int, passage_texts: Mapping[str, str] | Non
     ``passage_texts`` has the texts of passages by their ids, where the run stored them.
     """
     row, response, texts = look.row, look.response, passage_texts or {}
+    pattern = visible(look.pattern) if look.pattern and response.replies else None
     return {
         **sample_line(replace(look, full=False) if look.full else look, n),
         "metric": one_line(look.scale.label),
@@ -133,13 +134,14 @@ def sample_card(look: SampleLook, n: int, passage_texts: Mapping[str, str] | Non
         "replies": _replies(look),
         "options": list(_options(look)),
         "likelihood": _likelihood(look),
-        "read": {"answers": _answers(look), "rule": one_line(rule_words(look)), "pattern": _pattern(look)},
+        "read": {"answers": _answers(look), "rule": one_line(rule_words(look)), "pattern": pattern},
         "answers": _by_rule(look),
         "targets": [visible(text) for text in _targets(look)],
         "failed": visible(written(row["failed"])) if row.get("failed") else None,
         "notes": [one_line(note) for note in _notes(row)],
         "judge": _judgements(row),
-        "more": _more(look),
+        # the rest of the row: what the card does not tell, or could not read
+        "more": {one_line(name): visible_json(each) for name, each in row.items() if not _is_told(look, name, each)},
     }
 
 
@@ -276,11 +278,6 @@ def _answers(look: SampleLook) -> list[str]:
     return [visible(written(each)) for each in (answer if isinstance(answer, list) else [answer])]
 
 
-def _pattern(look: SampleLook) -> str | None:
-    """Return the pattern that the user gave to find answers in replies."""
-    return visible(look.pattern) if look.pattern and look.response.replies else None
-
-
 def _by_rule(look: SampleLook) -> dict[str, str]:
     found = look.row.get("answers")
     answers = found if isinstance(found, dict) else {}
@@ -323,12 +320,6 @@ def _judgements(row: ResultRow) -> list[dict[str, Any]]:
 
 
 # ---- everything else ----
-
-
-def _more(look: SampleLook) -> dict[str, str]:
-    """Return the rest of the row as JSON text, by its names: what the card does not tell, or could not read."""
-    row = look.row
-    return {one_line(name): visible_json(value) for name, value in row.items() if not _is_told(look, name, value)}
 
 
 def _is_told(look: SampleLook, name: str, value: Any) -> bool:
