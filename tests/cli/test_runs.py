@@ -22,7 +22,7 @@ from kshot.cli import runs_watch
 from kshot.cli.runs_watch import watched_view
 from kshot.core.errors import KshotError
 from kshot.report.runs_table import Clock
-from kshot.runs import listing, watched
+from kshot.runs import listing
 from kshot.runs.journal import Journal
 from kshot.runs.progress import ProgressState, read_progress
 from tests.commands import CAPITALS, kshot, kshot_process

@@ -133,7 +133,7 @@ def _file(text: str, option: str, suffix: str) -> Path:
     """Return the path of a file to write, if it can be one; without this suffix, it may be a file of another kind."""
     from kshot.core.errors import UsageError
     from kshot.report.gate_files import written_to
-    from kshot.runs.own_files import spare_runs
+    from kshot.runs.run_state import spare_runs
 
     path = Path(text).expanduser()
     if text and suffix not in {"", path.suffix}:

@@ -20,6 +20,7 @@ from kshot.report.cells import cell, shortened
 from kshot.report.progress import progress_line, progress_lines
 from kshot.report.quantities import duration
 from kshot.report.runs_table import Clock, counted, headline, runs_table
+from kshot.runs.listing import WatchedRuns
 from kshot.runs.progress import ProgressState
 from kshot.runs.run_state import RUNNING
 

@@ -19,9 +19,9 @@ from kshot.report.comparison_view import PairNames, digits_of, pair_names, pair_
 from kshot.report.figures import number
 from kshot.report.sample_look import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
-from kshot.runs.chosen_names import meant
 from kshot.runs.headline import TaskOnModel, headlines, task_rows
 from kshot.runs.record import read_record
+from kshot.runs.sample_filters import meant
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison

@@ -21,10 +21,9 @@ from kshot.report.figures import figures_view, model_names
 from kshot.report.gates import gate_finding, gate_label, gate_legend, gate_subjects, pairing_lines, verdict_of
 from kshot.report.markdown_table import Markdown, markdown_table, markdown_text
 from kshot.report.view import Cell, Column, Content, TableView, cell_of, words
-from kshot.runs.first_failures import first_failures
 from kshot.runs.gates import Checked
-from kshot.runs.own_files import spare_runs
-from kshot.runs.record import RunRecord
+from kshot.runs.record import RunRecord, first_failures
+from kshot.runs.run_state import spare_runs
 from kshot.runs.spec_file import read_spec
 from kshot.runs.swept_rows import SAME
 

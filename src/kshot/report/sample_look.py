@@ -20,10 +20,9 @@ from kshot.report.sample_texts import (
     whole_prompt,
     written,
 )
+from kshot.runs.folder import without_defaults
 from kshot.runs.headline import finite
-from kshot.runs.identity import without_defaults
-from kshot.runs.sample_filters import SampleFilter, name_of
-from kshot.runs.sample_verdicts import MetricScale
+from kshot.runs.sample_filters import MetricScale, SampleFilter, name_of
 from kshot.runs.spec_file import read_spec
 
 _TOKENS = ([str, float], [str, int])

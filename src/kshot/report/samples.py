@@ -24,8 +24,7 @@ from kshot.report.sample_look import (
     rule_words,
 )
 from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, several, whole_prompt, written
-from kshot.runs.sample_filters import name_of
-from kshot.runs.sample_verdicts import SampleVerdict
+from kshot.runs.sample_filters import SampleVerdict, name_of
 
 _PROMPT, _REPLY, _SHORT = TextLimit(900, 14), TextLimit(600, 9), TextLimit(240, 4)
 _MAX_REPLIES = 4

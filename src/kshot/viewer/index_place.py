@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from kshot.core.errors import RunError
 from kshot.core.text_files import is_plain, regular_file
+from kshot.core.work_folders import cache_folder
 from kshot.runs.folder import SUMMARY
 from kshot.runs.samples_file import SAMPLES
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import KshotError, RunError
 from kshot.core.records import ResultRow
-from kshot.core.text_files import regular_file
+from kshot.core.text_files import parse_json, path_inside, regular_file
 from kshot.report.page.course_section import unfinished_section
 from kshot.report.page.markup import tag, text
 from kshot.report.page.sample_card import sample_line

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from kshot.core.errors import UsageError
 from kshot.core.visible import one_line
-from kshot.runs.sample_verdicts import HEADLINE, SampleVerdict
+from kshot.runs.sample_filters import HEADLINE, SampleVerdict
 from kshot.viewer.index_file import NAMED, VERDICTS
 
 SampleOrder: TypeAlias = Literal["run", "score", "id", "task", "category", "answer"]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshot.core.fixed_text import Fixer
-from kshot.metrics.evidence import EvidenceFinder
+from kshot.metrics.ranking import EvidenceFinder
 from kshot.report.page.found_passages import evidence_spans, script_length
 
 

@@ -15,19 +15,19 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from kshot import __version__
+from kshot.core.budget import PROBE, UNUSED
 from kshot.core.durable import new_binary_version
 from kshot.core.errors import RunError
 from kshot.core.extras import importing
 from kshot.core.failed_parts import all_parts
-from kshot.core.file_names import FileNames, path_inside
 from kshot.core.records import UNANSWERED, ResultRow, TokenLogprobs
 from kshot.core.shareable import shareable, well_formed_value
-from kshot.core.spent import PROBE, UNUSED
+from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.shots import shots_in_prompts
 from kshot.report.sample_look import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, shown_content, written
-from kshot.runs.checked_samples import by_task, checked_by_task
+from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.record import RunRecord

@@ -17,12 +17,13 @@ from kshot.core.errors import UsageError
 from kshot.core.failed_parts import all_parts, failure_mark, failure_notes
 from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
+from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.inspect_logs import ScoreForm, StandardErrors, figures_of, forms_of
 from kshot.report.exports.shots import shots_in_prompts
 from kshot.report.sample_look import read_response
 from kshot.report.sample_texts import parts_of, written
-from kshot.runs.checked_samples import by_task, checked_by_task
+from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import finite
 from kshot.runs.record import RunRecord

@@ -17,11 +17,10 @@ from kshot.report.page.found_passages import script_length
 from kshot.report.page.sample_card import sample_card
 from kshot.report.page.samples_read import VERDICT_LETTERS, SamplesRead
 from kshot.report.sample_look import SampleLook, shots_of
+from kshot.runs.folder import without_defaults
 from kshot.runs.headline import TaskOnModel, task_rows
-from kshot.runs.identity import without_defaults
 from kshot.runs.passages_file import PassageTexts
-from kshot.runs.sample_filters import name_of
-from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
+from kshot.runs.sample_filters import HEADLINE, MetricScale, metric_scales, name_of
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison
@@ -385,7 +384,7 @@ def sample_pairs(comparison: Comparison | None, read: Sequence[SamplesRead]) -> 
     """Pair the samples of runs with those of their baseline, by the headline of each task."""
     if comparison is None:
         return []
-    from kshot.runs.paired_places import paired_places
+    from kshot.runs.sample_flips import paired_places
 
     by_name = {each.run.name: each for each in read}
     found: dict[tuple[str, str], SamplePairs] = {}

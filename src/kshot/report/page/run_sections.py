@@ -23,8 +23,8 @@ from kshot.report.page.svg import SERIES
 from kshot.report.setting_table import settings_view
 from kshot.report.subjects import Subject, every_subject
 from kshot.report.view import Lines, TableView, words
-from kshot.runs.sessions import recorded_versions
 from kshot.runs.setting_differences import setting_differences, shared_settings, unchanging_settings
+from kshot.runs.spec_file import recorded_versions
 
 if TYPE_CHECKING:
     from kshot.report.page.samples_read import SamplesRead

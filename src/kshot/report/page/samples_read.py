@@ -14,8 +14,7 @@ from kshot.core.records import ResultRow
 from kshot.report.page.page_run import PageRun
 from kshot.report.sample_look import read_response
 from kshot.runs.headline import TaskOnModel, finite
-from kshot.runs.sample_filters import SampleFilter, name_of
-from kshot.runs.sample_verdicts import SampleVerdict, metric_scales
+from kshot.runs.sample_filters import SampleFilter, SampleVerdict, metric_scales, name_of
 from kshot.runs.samples_file import SAMPLES, placed_rows, rows_at
 
 if TYPE_CHECKING:
