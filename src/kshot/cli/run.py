@@ -124,7 +124,7 @@ def _work_folder(parsed: argparse.Namespace) -> str | None:
     """Return the folder that the only config names for its results."""
     if len(parsed.config) != 1 or parsed.dataset:
         return None
-    from kshot.configs.work_folder import work_folder
+    from kshot.configs.loader import work_folder
 
     return work_folder(Path(parsed.config[0]), parsed.home, parsed.config_root)
 
