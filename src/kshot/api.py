@@ -34,7 +34,7 @@ from kshot.runs.runner import Run
 from kshot.runs.watchers import Watchers, following, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
-from kshot.sources import source_of, without_effect
+from kshot.sources import source_of
 from kshot.tables.files import files_read_once
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
             run.note(f"shard {settings.shard} of a run: it has no figures; kshot merge joins the shards")
         for text in (text for source in sources for text in source.announcements()):
             watcher.note(text)
-        for text in (*without_effect(settings, sources), *plan.notes, *unsafe_notes()):
+        for text in (*plan.notes, *unsafe_notes()):
             run.note(text)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
             watcher.note(text)

@@ -32,7 +32,7 @@ from kshot.runs.limits import check_prices
 from kshot.runs.previews import Faults, RehearsedRequests, planned_task, rehearse
 from kshot.runs.runner import suits
 from kshot.settings import Settings
-from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart
+from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart, without_effect
 from kshot.studies.own_settings import OwnSettings
 from kshot.studies.swept_sources import check_sweeps
 from kshot.tables.files import FILE_SUFFIXES
@@ -68,12 +68,12 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
     ``log``: the loggers that the user names, made here: nothing is logged before the run starts.
     A part with a fault is left out of the later checks, so that each fault is told once.
     """
-    faults, datasets = Faults(), _once(listed(dataset))
+    faults, datasets, reads = Faults(), _once(listed(dataset)), set[str]()
     _check_named(settings, faults)
     sources: list[Source[Settings]] = []
     for spec in datasets:
         with faults.collected("dataset", spec):
-            source = source_of(spec, settings)
+            source = source_of(spec, settings.noting(reads))
             source.check(settings)
             sources.append(source)
     tell_apart(sources)
@@ -98,11 +98,9 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
     found = False
     with faults.collected():
         check_data_names(settings, plan.sources)
-        if len(sources) == len(datasets):
-            check_sweeps(settings, sources)
         found = True  # else the rehearsal would look for other rows
     if _check_together(plan, faults, logger_packages(log), complete=complete) and found:
-        plan = _rehearsed(plan, faults)
+        plan = _rehearsed(plan, reads, faults, complete=len(sources) == len(datasets))
     faults.tell()
     return plan
 
@@ -262,15 +260,19 @@ def _check_together(plan: Plan, faults: Faults, of_loggers: Mapping[str, Sequenc
     return installed
 
 
-def _rehearsed(plan: Plan, faults: Faults) -> Plan:
-    """Try every dataset out; a model that cannot answer what it asks is a fault too. Add the notes and the tasks."""
+def _rehearsed(plan: Plan, reads: set[str], faults: Faults, *, complete: bool) -> Plan:
+    """Try every dataset out; a model that cannot answer what it asks is a fault too. Add the notes and the tasks.
+
+    ``reads``: the options that making the sources has read. What has no effect shows when their tasks are compiled.
+    ``complete``: no dataset was left out for a fault.
+    """
     settings, judges = plan.settings, 0
     tasks: dict[int, Sequence[PlannedTask] | None] = {}
     for number, source in enumerate(plan.sources):
         asked = RehearsedRequests()
         with faults.collected("dataset", source.label), rehearsal():
             found: list[PlannedTask] = []
-            for task in source.rehearsals(settings):
+            for task in source.rehearsals(settings.noting(reads)):
                 judges += bool(judged(task.metrics))
                 check_tests(task)
                 requests = rehearse(task, judged=settings.judge is not None)
@@ -284,8 +286,12 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
                 check_reads(spec, asked.media)
     with faults.collected():
         _check_names(plan.sources, tasks)
-    idle = settings.judge is not None and not judges
-    notes = ["--judge has no effect: no metric of this run asks a judge"] if idle else []
+    if complete and len(tasks) == len(plan.sources):  # else one that cannot be compiled might have read more
+        with faults.collected():
+            check_sweeps(settings, plan.sources, reads)
+    notes = [*without_effect(settings, plan.sources, reads)]
+    if settings.judge is not None and not judges:
+        notes.append("--judge has no effect: no metric of this run asks a judge")
     return replace(plan, notes=notes, tasks=_all_tasks(plan, [tasks.get(each) for each in range(len(plan.sources))]))
 
 

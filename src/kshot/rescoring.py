@@ -32,7 +32,7 @@ from kshot.runs.spec_file import read_spec
 from kshot.runs.watchers import following
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
-from kshot.sources import HELPER_ROLES, helpers_of, source_of, tell_apart, without_effect
+from kshot.sources import HELPER_ROLES, helpers_of, source_of, tell_apart
 
 _MOVED = "moved"
 """Where ``spec.json`` has the datasets that were named again, by what the run calls them."""
@@ -159,7 +159,7 @@ def _scored(
             identity=spec["identity"],
             check=checked,
         )
-        for text in (*without_effect(settings, sources), *_notes(spec), *unsafe_notes()):
+        for text in (*_notes(spec), *unsafe_notes()):
             again.note(text)
         for text in (text for source in sources for text in source.announcements()):
             watcher.note(text)

@@ -48,10 +48,9 @@ class TaskSource(Source[Settings]):
         """The name of the task."""
         return self.task.name
 
-    def reads(self, settings: Settings) -> Collection[str]:
-        """Return the name of the only option that changes something."""
-        del settings  # everything else was decided when the task was made
-        return ("limit",)
+    def data_names(self) -> Collection[str]:
+        """Return no names: its samples are there already."""
+        return ()
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
@@ -165,7 +164,7 @@ def _drawn(spec: Any, settings: Settings, seed: int) -> tuple[Source[Settings], 
     from kshot.retrievers.making import with_seed
 
     retriever = None if settings.retriever is None else with_seed(settings.retriever, seed)
-    drawn = replace(settings, seed=seed, retriever=retriever, retriever_seeds=None)
+    drawn = settings.with_values(seed=seed, retriever=retriever, retriever_seeds=None)
     return source_of(spec, drawn).with_seed(seed), drawn
 
 
@@ -187,14 +186,15 @@ def _with_own_settings(text: str, settings: Settings) -> Source[Settings]:
     from kshot.prompts.strings import decode_escapes
     from kshot.studies.own_settings import OwnSettings
 
-    spec = parse_spec(text)
+    spec, reads = parse_spec(text), set[str]()
 
     def own(whole: Settings) -> Settings:
         changed = with_options(whole, spec)
-        given = "stop" in spec.options
-        return replace(changed, stop=tuple(map(decode_escapes, changed.stop or ()))) if given else changed
+        if "stop" in spec.options:
+            changed = changed.with_values(stop=tuple(map(decode_escapes, changed.stop or ())))
+        return changed.noting(reads)
 
-    return OwnSettings(text, source_of(split_options(text)[0], own(settings)), own)
+    return OwnSettings(text, source_of(split_options(text)[0], own(settings)), own, reads)
 
 
 def helpers_of(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[str, str]:
@@ -207,8 +207,8 @@ def helpers_of(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[
     return {role: spec for role, spec in helpers.items() if spec is not None}
 
 
-def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
-    """Name the options that the user has set and that change nothing for any of the datasets."""
+def without_effect(settings: Settings, sources: Sequence[Source[Settings]], reads: Collection[str]) -> Iterator[str]:
+    """Name the options that the user has set and that change nothing; ``reads``: those that the datasets have read."""
     own = settings_names(
         ModelSettings,
         ServersSettings,
@@ -219,8 +219,7 @@ def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> I
         ProgramSettings,
         ShardSettings,
     )
-    read = own.union(("seed", "judge"))
-    read = read.union(*(source.reads(settings) for source in sources))
+    read = own.union(("seed", "judge"), reads)
     for name in settings.changed():
         if name not in read:
             yield f"{flag(name)} has no effect on {', '.join(source.label for source in sources)}"
@@ -228,13 +227,14 @@ def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> I
 
 def check_data_names(settings: Settings, sources: Sequence[Source[Settings]]) -> None:
     """Refuse ``--data`` that gives rows to no dataset, if all find their rows by names: others would be scored."""
-    readers = [source for source in sources if settings.data and "data" in source.reads(settings)]
+    if not settings.data:
+        return
     try:
-        names = [source.data_names() for source in readers]
+        names = [source.data_names() for source in sources]
     except KshotError:
         return  # of a config that cannot be run; the run tells why
     known = {name: None for each in names for name in each or ()}
-    if not readers or None in names:
+    if not known or None in names:
         return  # nothing reads them, which is told, or a dataset takes a place whole
     for text in settings.data or ():
         name, equals, _ = text.partition("=")

@@ -166,7 +166,9 @@ def test_an_unknown_retriever_says_where_the_known_are_listed(capsys):
     done = kshot(capsys, "run", "-d", "capitals.py:Cities", "-k", "1", "--retriever", "best", "--out", "run")
     assert (done.code, "there is no retriever 'best'. See kshot list retrievers" in done.err) == (2, True)
     done = kshot(capsys, "run", "--retriever", "bm25")
-    assert "--retriever needs a dataset, and none is named" in done.err
+    assert "--retriever has no effect on lookup, handbook" in done.err
+    done = kshot(capsys, "run", "--ranking-type", "prob")
+    assert (done.code, "--ranking-type needs a dataset, and none is named" in done.err) == (2, True)
 
 
 def test_a_path_is_seen_from_the_current_folder_and_then_from_the_project(capsys):

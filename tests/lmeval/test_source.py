@@ -347,8 +347,13 @@ def test_a_source_names_the_packages_that_it_needs(tasks):
     assert LmevalSource("lmeval:planets_write", "tasks").packages(settings_from({})) == {
         "a task file of lm-eval": ("pyyaml", "datasets")
     }
-    with pytest.raises(UsageError, match="a task file has no option 'retriever'"):
-        LmevalSource(f"{CHOICE},retriever=bm25", "tasks")
+
+
+def test_an_option_of_its_own_that_a_task_file_does_not_read_is_refused(tasks, capsys):
+    for option in ("retriever=bm25", "max_tokens=3", "instruction=x"):
+        done = kshot(capsys, "run", "-m", "embedded", "-d", f"{CHOICE},{option}", "--lmeval-root", "tasks")
+        assert done.code == 2
+        assert f"{CHOICE},{option}: its option {option.partition('=')[0]} has no effect" in done.err
 
 
 # ---- check and list ----

@@ -56,4 +56,7 @@ def test_what_cannot_be(dataset, said):
 def test_a_stop_text_has_its_escapes():
     source = source_of(r"lookup:UR,stop=\n+1\+1", settings_from({"length": 10, "samples": 1}))
     assert source.own(settings_from({})).stop == ("\n", "1+1")
-    assert "stop" not in source.reads(settings_from({}))
+    reads = set()
+    assert list(source.rehearsals(settings_from({}).noting(reads)))
+    assert "stop" not in reads, "its own goes before that of the run"
+    assert "max_tokens" in reads

@@ -36,7 +36,7 @@ class Around(Source[Settings]):
 
 MADE = {
     "draws": lambda whole: ExampleDraws("name", whole, lambda settings, seed: (whole, settings)),
-    "own": lambda whole: OwnSettings("name", whole, lambda settings: settings),
+    "own": lambda whole: OwnSettings("name", whole, lambda settings: settings, ()),
     "sweep": lambda whole: Sweep("name", whole, (), lambda settings, values: None, lambda settings: whole),
 }
 

@@ -271,9 +271,8 @@ def _filled(text: str, words: dict[str, str]) -> str:
     return re.sub("|".join(words), lambda found: words[found[0]], text)
 
 
-_OF_DATASETS = frozenset(
-    ("question", "options", "answer", "answer_as", "target", "instruction", "metric", "evaluation_set", "example_set")
-)
+_WRITTEN = ("instruction", "metric", "evaluation_set", "example_set")
+"""Beside the columns: the options that the written class has as attributes."""
 _KINDS = {
     "metric": "a metric: how a reply is scored",
     "retriever": "a retriever: which examples a prompt shows",
@@ -286,6 +285,8 @@ _KINDS = {
 def add(command: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     from kshot.cli.parser import add_settings
+    from kshot.core.options import settings_names
+    from kshot.datasets.rows.settings import RowSettings
 
     command.description = "Write a file with a class that works, and a test of it, as a start for your own."
     kinds = command.add_subparsers(dest="kind", metavar="KIND", required=True)
@@ -297,7 +298,7 @@ def add(command: argparse.ArgumentParser) -> None:
     )
     dataset.add_argument("rows", metavar="ROWS", help="table of rows: csv, tsv, json, jsonl or parquet")
     dataset.add_argument("name", nargs="?", metavar="NAME", help="name of the class (default: that of the table)")
-    add_settings(dataset, only=_OF_DATASETS)
+    add_settings(dataset, only=settings_names(RowSettings).union(_WRITTEN))
     for kind, text in _KINDS.items():
         plugin = kinds.add_parser(kind, help=text)
         plugin.add_argument("name", metavar="NAME", help="name of the class, such as WordCount or word_count")

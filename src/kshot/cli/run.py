@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from kshot.cli.gate import add_gates, finish, gating
 from kshot.cli.parser import add_datasets, add_settings, options_of
 from kshot.cli.score import add_log
 from kshot.core.errors import UsageError
-from kshot.core.options import OptionField, Options, flag
+from kshot.core.options import OptionField, Options, flag, settings_names
 from kshot.core.specs import without_options
 from kshot.settings import settings_from
 
@@ -29,11 +29,6 @@ STARTER = {
 """The options of ``kshot run`` without arguments: all six lookup tasks, bare and with the rule, and passage search."""
 
 _STARTERS = ["lookup", "handbook"]
-_OF_DATASETS = (
-    *("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever", "accuracy"),
-    *("letters", "description", "target_delimiter", "fewshot_delimiter", "examples_as", "average"),
-    *("question", "options", "answer", "answer_as", "target"),
-)
 
 
 def add(run: argparse.ArgumentParser) -> None:
@@ -89,9 +84,7 @@ def execute(parsed: argparse.Namespace) -> int:
     options = options_of(parsed)
     models, datasets = parsed.model, [*parsed.config, *(parsed.dataset or ())]
     if not datasets:
-        other = next((name for name in _OF_DATASETS if name in options), None)
-        if other is not None:
-            raise UsageError(f"{flag(other)} needs a dataset, and none is named", hint="Add -d NAME.")
+        _refuse_dataset_options(options)
         datasets, options = _STARTERS, STARTER | options
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
     if parsed.out == "":
@@ -118,6 +111,19 @@ def execute(parsed: argparse.Namespace) -> int:
     if settings.shard is not None:
         return finish_shard(result, settings.shard, as_json=parsed.json)
     return finish(result, wanted, as_json=parsed.json)
+
+
+def _refuse_dataset_options(options: Iterable[str]) -> None:
+    """Refuse options that dataset classes alone have: no dataset is named."""
+    from kshot.datasets.settings import DatasetSettings
+    from kshot.lookup.settings import LookupSettings
+    from kshot.passages.settings import PassageSettings
+    from kshot.prompts.settings import TemplateSettings
+
+    theirs = settings_names(DatasetSettings) - settings_names(LookupSettings, PassageSettings, TemplateSettings)
+    for name in options:
+        if name in theirs:
+            raise UsageError(f"{flag(name)} needs a dataset, and none is named", hint="Add -d NAME.")
 
 
 def _work_folder(parsed: argparse.Namespace) -> str | None:

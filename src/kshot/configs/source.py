@@ -28,7 +28,6 @@ from kshot.core.errors import DataError, KshotError
 from kshot.core.extras import require
 from kshot.core.failed_parts import with_parts_named
 from kshot.core.metric import judged
-from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Row
 from kshot.core.task import Task, TaskResult, TriedTasks
@@ -321,12 +320,6 @@ class ConfigSource(Source[ConfigSettings]):
         if self._retriever is not None:
             check_wanted(self._retriever["type"], self._retriever.get("ice_num", 0), where=self.label)
 
-    def reads(self, settings: ConfigSettings) -> Collection[str]:
-        """Return the names of the options that change what it does; its own dicts name its splits and templates."""
-        del settings  # they are the same for every config
-        chosen = {"retriever", "num_shots"} if self._retriever is not None else set()
-        return settings_names(ConfigSettings) - {"instruction", "evaluation_set", "example_set"} | chosen
-
     def data_names(self) -> Collection[str]:
         """Return the names under which ``--data`` finds its entries, those of several entries first."""
         counts = Counter(name for entry in self.config.chosen for name in names_of(entry))
@@ -365,7 +358,7 @@ class ConfigSource(Source[ConfigSettings]):
     def _tasks(self, settings: ConfigSettings, model: Model | None, *, scored: bool) -> Iterator[Task[Any]]:
         cfg = self._entry_of(model)
         if settings.model_type is None and cfg is not None:
-            settings = replace(settings, model_type=cfg.model_type)
+            settings = settings.with_values(model_type=cfg.model_type)
         seen: set[str] = set()
         for number, (entry, run) in enumerate(zip(self.entries, numbers_among_equals(self.entries), strict=True)):
             counter = model.abilities.count_tokens if isinstance(model, LanguageModel) else None
@@ -415,7 +408,7 @@ class ConfigSource(Source[ConfigSettings]):
         data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
         if settings.model_type is None and self.model_entries:
             chat = all(entry.model_type == "chat" for entry in self.model_entries)
-            settings = replace(settings, model_type="chat" if chat else "base")
+            settings = settings.with_values(model_type="chat" if chat else "base")
         seen: set[str] = set()
         for entry in self.entries:
             check = check_entry(entry, data, settings, judge)

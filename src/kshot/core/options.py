@@ -9,7 +9,10 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+from typing_extensions import Self
 
 from kshot.core.errors import UsageError
 
@@ -28,7 +31,8 @@ class OptionField:
     ``sweeps``: it may have several values, and each is evaluated. See ``Options.sweep``.
     ``first_counts``: of several values only the first is part of the identity, as if it were the only one.
     ``numbers``: a text that may be given as a whole number too. ``bare``: what its flag stands for without a value.
-    ``hidden``: the older name of another option, which no help lists.
+    ``hidden``: the older name of another option, which no help lists. ``whole_run``: all datasets of a run share it, so
+    it does not follow the name of one.
     """
 
     default: Any
@@ -52,6 +56,7 @@ class OptionField:
     numbers: bool = False
     bare: str = ""
     hidden: bool = False
+    whole_run: bool = False
 
     def is_unset(self, value: Any) -> bool:
         """Whether a value is the default, or what the default was called earlier."""
@@ -127,6 +132,9 @@ SweptValues: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
 """The options that have several values, with these; None among them stands for the default."""
 
 
+OptionsT = TypeVar("OptionsT", bound="Options")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The settings that one part declares, or several parts together.
@@ -151,8 +159,23 @@ class Options:
         return {item.name: item.metadata["option"] for item in fields(cls) if "option" in item.metadata}
 
     def values(self) -> dict[str, Any]:
-        """Return every value by name; of an option with several values, all of them."""
-        return {name: getattr(self, name) for name in self.declared()} | dict(self.sweep)
+        """Return every value by name; of an option with several values, all of them. This reads none of them."""
+        values = vars(self)
+        return {name: values[name] for name in self.declared()} | dict(self.sweep)
+
+    def with_values(self, **values: Any) -> Self:
+        """Return these settings with other values. A view goes on to note its reads, but for those of these values."""
+        return replace(self, **values)
+
+    def noting(self, reads: set[str]) -> Self:
+        """Return these settings as a view that adds to ``reads`` the name of each option that is read from it."""
+        return _view(self, (_Reads(reads),))
+
+    def mark_read(self, *names: str) -> None:
+        """Note that these options have an effect, whether they have been read yet or not."""
+
+    def mark_unread(self, *names: str) -> None:
+        """Note that these options have no effect, although they were read."""
 
     def recorded(self) -> dict[str, Any]:
         """Return every value that may be written to disk, by name."""
@@ -182,12 +205,68 @@ class Options:
         }
 
 
+class _Reads(NamedTuple):
+    """Where the names of options that are read are noted, but for those that were set anew since."""
+
+    names: set[str]
+    anew: frozenset[str] = frozenset()
+
+
+class _Noting:
+    """What settings that note their reads do differently; ``_plain`` are the settings themselves."""
+
+    _plain: Any
+    _reads: tuple[_Reads, ...]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in object.__getattribute__(self, "_options"):
+            self.mark_read(name)
+        return object.__getattribute__(self, name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._plain == (other._plain if isinstance(other, _Noting) else other))
+
+    def __hash__(self) -> int:
+        return hash(self._plain)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _plain_copy, (self._plain,)  # another process notes nothing
+
+    def with_values(self, **values: Any) -> Any:
+        reads = tuple(_Reads(names, anew.union(values)) for names, anew in self._reads)
+        return _view(self._plain.with_values(**values), reads)
+
+    def noting(self, reads: set[str]) -> Any:
+        return _view(self._plain, (*self._reads, _Reads(reads)))
+
+    def mark_read(self, *names: str) -> None:
+        for reads in self._reads:
+            reads.names.update(set(names) - reads.anew)
+
+    def mark_unread(self, *names: str) -> None:
+        for reads in self._reads:
+            reads.names.difference_update(set(names) - reads.anew)
+
+
+def _plain_copy(settings: OptionsT) -> OptionsT:
+    return settings
+
+
+def _view(plain: OptionsT, reads: tuple[_Reads, ...]) -> OptionsT:
+    kind: Any = type(plain)
+    view: OptionsT = object.__new__(_noting_class(kind))
+    vars(view).update(vars(plain), _plain=plain, _reads=reads)
+    return view
+
+
+@cache
+def _noting_class(cls: Any) -> type[Any]:
+    return type(cls.__name__, (_Noting, cls), {"_options": frozenset(cls.declared())})
+
+
 def settings_names(*owners: type[Options]) -> frozenset[str]:
     """Return the names of the options that classes of settings declare."""
     return frozenset(name for owner in owners for name in owner.declared())
-
-
-OptionsT = TypeVar("OptionsT", bound=Options)
 
 
 def options_from(cls: type[OptionsT], given: Mapping[str, Any]) -> OptionsT:
@@ -217,7 +296,7 @@ def with_options(settings: OptionsT, spec: Spec | None) -> OptionsT:
         annotation = f"Sequence[{kind}]" if declared[name].several else kind
         parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
         changed[name] = _read(name, declared[name], read_option(parameter, text, spec.shown))
-    return replace(settings, **changed)
+    return settings.with_values(**changed)
 
 
 def _declared(cls: type[Options], names: Iterable[str], *, where: str = "") -> dict[str, OptionField]:

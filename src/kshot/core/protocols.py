@@ -253,10 +253,6 @@ class Source(Protocol[SettingsT]):
         """Refuse settings that cannot mean anything for it, before a model is opened."""
         return
 
-    def reads(self, settings: SettingsT, /) -> Collection[str]:  # noqa: ARG002 - for classes that override it
-        """Return the names of the options that change what it does."""
-        return ()
-
     def announcements(self) -> Sequence[str]:
         """Return what the user should see when it is run or previewed; the results do not depend on it."""
         return ()

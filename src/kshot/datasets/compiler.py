@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from functools import partial
+from functools import cached_property, partial
+from types import CodeType, FunctionType
 from typing import Any, ClassVar, TypeAlias
 
 from kshot.core.errors import DataError, KshotError
+from kshot.core.options import settings_names
 from kshot.core.records import Message, Prompt, RequestGenerator, Row, Sample
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics, likely_mistakes, requested_metrics
@@ -14,10 +16,16 @@ from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.examples import ShownExamples, TokenCounter
 from kshot.datasets.layout import Layout
 from kshot.datasets.rendering import as_messages, copied
+from kshot.datasets.rows.settings import RowSettings
+from kshot.datasets.settings import DatasetSettings
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
 from kshot.statistics.averages import Average
 from kshot.tables.splits import first_rows
+
+_SHOTS = {"num_shots", "max_num_shots"}
+_OPTIONS = settings_names(DatasetSettings) - settings_names(RowSettings)
+"""Options that a class may read by name; its own fields may be called as those of rows."""
 
 PostProcessing: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
 """Turns the raw answers of all samples, in order, into those that are scored."""
@@ -42,6 +50,8 @@ class DatasetCompiler:
         self.notes: list[str] = []
         self.examples = self.examples_class(dataset, self)
         self._rendered: tuple[Any, list[Message]] = (None, [])
+        self._own_names = _own_names(type(dataset), self.dataset_class)
+        dataset.args.mark_read(*self._own_names & _OPTIONS)
         template = dataset.args.chat_template
         self._render_chat = (
             None if template is None else partial(renderer(read_template(template)), add_generation_prompt=True)
@@ -113,6 +123,31 @@ class DatasetCompiler:
     def note(self, text: str) -> None:
         """Tell the user something about this dataset."""
         self.notes.append(f"{self.dataset.display_name}: {text}")
+
+    def mark_unread(self, *names: str) -> None:
+        """Note that options change nothing here, although they were read; those that the class names may do so."""
+        self.dataset.args.mark_unread(*set(names) - self._own_names)
+
+    def mark_unread_options(self) -> None:
+        """Note which options of prompts change nothing in this dataset."""
+        dataset = self.dataset
+        chat = dataset.model_type == "chat"
+        shown = bool(dataset.num_shots) or self._constructs_examples or bool(self._own_names & _SHOTS)
+        if not shown:
+            self.mark_unread("max_example_tokens", "retriever", "examples_as")
+            if type(dataset).load_raw_dataset is Dataset.load_raw_dataset:
+                self.mark_unread("example_set")
+        if shown and (self.layout.one_turn or not chat):
+            return
+        if chat or not self.measures_after_delimiter:
+            self.mark_unread("target_delimiter")
+        if not self._constructs_examples and (chat or not self.layout.head()):
+            self.mark_unread("fewshot_delimiter")
+
+    @property
+    def measures_after_delimiter(self) -> bool:
+        """Whether answers are measured after a prompt and the delimiter."""
+        return False
 
     @property
     def _constructs_examples(self) -> bool:
@@ -295,3 +330,29 @@ class DatasetCompiler:
         earlier run, which say how many examples it kept.
         """
         raise NotImplementedError
+
+
+# ---- the names that a class uses ----
+
+
+def _own_names(cls: type, base: type) -> frozenset[str]:
+    """Return the names that the methods of a class use, without those of its base: options that it may read later."""
+    own = [each for each in cls.__mro__ if each not in base.__mro__]
+    return frozenset(name for each in own for value in vars(each).values() for name in _names_of(value))
+
+
+def _names_of(value: Any) -> Iterator[str]:
+    match value:
+        case property():
+            for part in (value.fget, value.fset):
+                yield from _names_of(part)
+        case classmethod() | staticmethod():
+            yield from _names_of(value.__func__)
+        case cached_property():
+            yield from _names_of(value.func)
+        case FunctionType():
+            yield from _names_of(value.__code__)
+        case CodeType():
+            yield from value.co_names
+            for constant in value.co_consts:
+                yield from (constant,) if isinstance(constant, str) else _names_of(constant)

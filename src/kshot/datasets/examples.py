@@ -51,7 +51,7 @@ class ShownExamples:
 
     def choose(self) -> None:
         """Draw the examples once for all samples, or ask the retriever that the settings name."""
-        if self._dataset.args.retriever and self._dataset.num_shots:
+        if self._dataset.num_shots and self._dataset.args.retriever:
             self._retrieve(self._dataset.args.retriever)
         else:
             self.shots = self.drawn

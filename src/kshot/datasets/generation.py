@@ -21,6 +21,9 @@ from kshot.methods import converse, generate, likelihood, repeat, rolling_likeli
 from kshot.metrics import Greedy, PassAtK, Perplexity
 from kshot.metrics.passatk import check_programs, programs_needed
 
+_OF_LAYOUT = ("description", "target_delimiter", "fewshot_delimiter", "examples_as")
+"""Options of how a prompt is put together."""
+
 
 class GenerationDataset(Dataset):
     """Questions answered in free text. ``format_instance`` returns the instruction's fields, and a ``target``.
@@ -88,6 +91,11 @@ class GenerationCompiler(DatasetCompiler):
 
     # ---- the target is measured ----
 
+    @property
+    def measures_after_delimiter(self) -> bool:
+        """Whether the target is measured after a prompt."""
+        return not self._rolling and any(isinstance(metric, Perplexity | Greedy) for metric in self.dataset.metrics)
+
     def _measures(self, metrics: Sequence[Metric]) -> bool:
         """Whether the target is measured rather than a reply scored."""
         measuring = [isinstance(metric, Perplexity | Greedy) for metric in metrics]
@@ -124,8 +132,10 @@ class GenerationCompiler(DatasetCompiler):
     def _measuring(self) -> TaskParts:
         refuse_sampling_options(self, "perplexity")
         refuse_cleanup(self, "perplexity")
+        self.mark_unread("sample_num")
         if not self._rolling:
             return self._target_choice, likelihood, None
+        self.mark_unread("instruction", "system_prompt", "model_type", *_OF_LAYOUT)
         return self._document, rolling_likelihood(self.dataset.args.rolling_start), None
 
     def _document(self, sample: Sample, shots: Sequence[Sample]) -> str:  # noqa: ARG002 - no examples are shown

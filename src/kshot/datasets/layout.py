@@ -52,7 +52,7 @@ class Layout:
         return cls(
             system=args.system_prompt or "",
             keep_whitespace=keep,
-            one_turn=args.examples_as == "text",
+            one_turn=dataset.model_type == "chat" and args.examples_as == "text",
             **chosen,
         )
 

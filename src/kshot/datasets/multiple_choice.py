@@ -253,6 +253,13 @@ class MultipleChoiceCompiler(DatasetCompiler):
             for each in (several if type(metric) is Accuracy and metric.name == headline.name else (metric,))
         )
 
+    @property
+    def measures_after_delimiter(self) -> bool:
+        """Whether options are measured after a prompt and the delimiter."""
+        if self.dataset.ranking_type == "prob":
+            return self._spaced
+        return self.dataset.ranking_type != "generation"
+
     # ---- by perplexity ----
 
     def _rule(self) -> AccuracyRule:
@@ -319,9 +326,14 @@ class MultipleChoiceCompiler(DatasetCompiler):
     def _letter_choices(self, sample: Sample, shots: Sequence[Sample]) -> list[Choice]:
         prompt = self._prompt(sample, shots)
         letters = self._spellings(sample)
-        if (self.dataset.args.letters or self.dataset.letters) == "spaced":
+        if self._spaced:
             return [self.layout.choice(prompt, text) for text in letters]
         return [Choice(prompt, space + text) for space in (" ", "") for text in letters]
+
+    @property
+    def _spaced(self) -> bool:
+        """Whether letters are asked for after a space alone."""
+        return (self.dataset.args.letters or self.dataset.letters) == "spaced"
 
     def _refuse_options_of_generation(self) -> None:
         self._refuse_sampling_options()

@@ -70,6 +70,7 @@ def sampling_options(compiler: DatasetCompiler) -> dict[str, Any]:
         chosen.setdefault("seed", dataset.seed)
     else:
         chosen.pop("seed", None)
+        compiler.mark_unread("top_p", "top_k")
     return chosen
 
 

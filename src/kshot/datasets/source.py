@@ -15,10 +15,11 @@ from typing import Any
 
 from kshot.cleanups import CLEANUPS
 from kshot.core.errors import DataError, KshotError, UsageError
-from kshot.core.options import with_options
+from kshot.core.options import settings_names, with_options
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
+from kshot.core.settings import GenerationSettings
 from kshot.core.specs import Spec, parse_spec
 from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.watcher import PlannedTask
@@ -31,7 +32,6 @@ from kshot.datasets.llmbox.classes import LLMBoxDataset
 from kshot.datasets.llmbox.compilers import compile_llmbox
 from kshot.datasets.llmbox.files import load_dataset_file
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
-from kshot.datasets.options_read import options_read
 from kshot.datasets.rows.classes import RowsDataset
 from kshot.datasets.rows.compilers import compile_rows
 from kshot.datasets.samples import DatasetSamples
@@ -41,10 +41,7 @@ from kshot.retrievers.making import check_wanted, retriever_packages, with_seed
 from kshot.statistics.averages import Average, average_rows
 from kshot.tables.loading import HUB_PACKAGES, discover_subsets, row_packages
 
-OF_A_WHOLE_RUN = ("retriever_seeds", "chat_template", "judge")
-"""The settings that all datasets of a run share: its models and the number of its tasks depend on them."""
-
-DATASET_OPTIONS = tuple(name for name in DatasetSettings.declared() if name not in OF_A_WHOLE_RUN)
+DATASET_OPTIONS = tuple(name for name, declared in DatasetSettings.declared().items() if not declared.whole_run)
 """The settings that may follow the name of a dataset."""
 
 
@@ -81,19 +78,9 @@ class DatasetSource(Source[DatasetSettings]):
         if own.retriever is not None:
             check_wanted(own.retriever, own.num_shots, where=self.text)
 
-    def reads(self, settings: DatasetSettings) -> Collection[str]:
-        """Return the names of the options of the run that change what it does; its own options go before them."""
-        return self._options_read(settings) - set(self.spec.options if self.spec is not None else ())
-
-    def _options_read(self, settings: DatasetSettings) -> frozenset[str]:
-        own = _own_settings(settings, self.spec)
-        return options_read(self.dataset, own, lambda: subsets_to_run(self, own))
-
-    def _without_effect(self, settings: DatasetSettings) -> tuple[str, ...]:
-        """Return a note on each option after its name that changes nothing."""
-        given = self.spec.options if self.spec is not None else {}
-        read = self._options_read(settings) if given else frozenset()
-        return tuple(f"{self.text}: its option {name} has no effect" for name in given if name not in read)
+    def data_names(self) -> Collection[str]:
+        """Return no names: its rows are named by ``--dataset-path``."""
+        return ()
 
     def packages(self, settings: DatasetSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its rows, its examples and its clean-up need."""
@@ -111,23 +98,33 @@ class DatasetSource(Source[DatasetSettings]):
         self, settings: DatasetSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Make one Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
-        notes = self._without_effect(settings)
-        settings, facts = _own_settings(settings, self.spec), facts or {}
+        reads: set[str] = set()
+        settings, facts = _own_settings(settings, self.spec).noting(reads), facts or {}
         subsets = subsets_to_run(self, settings)
+        if len(subsets) > 1:
+            settings.mark_read("average")
         names = [display_name(name_of(self.dataset), subset or self.dataset.subset_name) for subset in subsets]
         recorded = [facts.get(f"{name}{self.options}", {}) for name in names]
-        auto = settings.ranking_type == "auto" and issubclass(self.dataset, MultipleChoiceDataset)
+        auto = issubclass(self.dataset, MultipleChoiceDataset) and settings.ranking_type == "auto"
         if auto:
-            settings = replace(settings, ranking_type=ranking_that_fits(settings, model, recorded))
+            settings.mark_read(*settings_names(GenerationSettings))  # which matter to a model that writes replies
+            settings = settings.with_values(ranking_type=ranking_that_fits(settings, model, recorded))
         for subset, earlier in zip(subsets, recorded, strict=True):
-            task = self._compiled(subset, settings, model, earlier)
-            task = replace(task, notes=(*notes, *task.notes))
+            task = self._compiled(subset, settings, reads, model, earlier)
             yield _with_ranking_note(task, decided=model is not None) if auto else task
 
     def _compiled(
-        self, subset: str | None, settings: DatasetSettings, model: Model | None, recorded: Mapping[str, Any]
+        self,
+        subset: str | None,
+        settings: DatasetSettings,
+        reads: Collection[str],
+        model: Model | None,
+        recorded: Mapping[str, Any],
     ) -> Task[Any]:
-        """Compile the task of a subset, or return the one that was tried out, if the model changes nothing in it."""
+        """Compile the task of a subset, or return the one that was tried out, if the model changes nothing in it.
+
+        ``reads``: the options that the settings note as read.
+        """
         counts_tokens = issubclass(self.dataset, LLMBoxDataset) or settings.max_example_tokens is not None
         counter = _token_counter(model) if counts_tokens else None
 
@@ -136,8 +133,12 @@ class DatasetSource(Source[DatasetSettings]):
             with _naming_errors(where_of(dataset)):
                 compiler = compile_dataset(dataset, counter, recorded)
                 task = compiler.task(counter, recorded)
+                compiler.mark_unread_options()
+            idle = [name for name in (self.spec.options if self.spec is not None else ()) if name not in reads]
+            notes = (*(f"{self.text}: its option {name} has no effect" for name in idle), *task.notes)
             name, labels = f"{task.name}{self.options}", {**task.labels, **self._place_of(dataset)}
-            return [replace(task, name=name, labels=labels, provisional=compiler.examples.is_provisional)]
+            is_provisional = compiler.examples.is_provisional
+            return [replace(task, name=name, labels=labels, notes=notes, provisional=is_provisional)]
 
         (task,) = self.tried.take((settings, subset, counter), compiled, keep=model is None)
         if any(task.facts.get(name) != fact for name, fact in recorded.items()):
@@ -192,7 +193,7 @@ def _own_settings(settings: DatasetSettings, spec: Spec | None) -> DatasetSettin
     """Return the settings with the options of the spec; a stop text may contain escapes, as on the command line."""
     own = with_options(settings, spec)
     if spec is not None and "stop" in spec.options:
-        own = replace(own, stop=tuple(decode_escapes(text) for text in own.stop or ()))
+        own = own.with_values(stop=tuple(decode_escapes(text) for text in own.stop or ()))
     return own
 
 

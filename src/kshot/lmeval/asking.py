@@ -77,10 +77,11 @@ def prompt_of(context: Any) -> Prompt:
 
 def generation_method(config: TaskConfig, settings: GenerationSettings, seed: int) -> DocumentMethod:
     """Ask for as many replies as the task has ``repeats``; without sampling they are all the same, and asked once."""
+    given = settings.sampling()
 
     def method(sample: Sample, forms: RequestForms) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample
         (form,) = forms
-        options = sampling(config, form, settings, seed)
+        options = sampling(config, form, given, seed)
         times = config.repeats if options["temperature"] else 1
         prompt = prompt_of(form["context"])
         replies = yield from ask(*(Generate(prompt, replica=number, **options) for number in range(times)))
@@ -90,8 +91,8 @@ def generation_method(config: TaskConfig, settings: GenerationSettings, seed: in
     return method
 
 
-def sampling(config: TaskConfig, form: Mapping[str, Any], settings: GenerationSettings, seed: int) -> dict[str, Any]:
-    """Return the fields of ``Generate``: those of the task, or the user's."""
+def sampling(config: TaskConfig, form: Mapping[str, Any], of_run: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return the fields of ``Generate``: those of the task, or the user's (``of_run``)."""
     given = config.generation_kwargs or {}
     chosen: dict[str, Any] = {
         "max_tokens": form["max_gen_toks"] or DEFAULT_MAX_TOKENS,
@@ -99,7 +100,7 @@ def sampling(config: TaskConfig, form: Mapping[str, Any], settings: GenerationSe
         "stop": tuple(form["until"]),
         **{name: _number(given[name], name, config) for name in _NUMBERS if given.get(name) is not None},
     }
-    chosen |= settings.sampling()
+    chosen |= of_run
     return {**chosen, "seed": seed} if chosen["temperature"] else chosen
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from kshot.core.entry_checks import EntryCheck
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.failed_parts import with_parts_named
-from kshot.core.options import settings_names, with_options
+from kshot.core.options import with_options
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
 from kshot.core.specs import Spec, option_text, split_options
@@ -34,11 +34,8 @@ _Prepared: TypeAlias = tuple[Documents, list[list[RequestForm]]]
 
 PREFIX = "lmeval:"
 _PURPOSE = "a task file of lm-eval"
-_NO_EFFECT = ("instruction", "evaluation_set", "example_set", "retriever", "max_example_tokens", "sample_num")
-"""Options of the run that a task file decides itself."""
 _SHOTS = ("num_shots", "num_fewshot")
-_OF_A_WHOLE_RUN = ("retriever_seeds", *_NO_EFFECT)
-LMEVAL_OPTIONS = tuple(name for name in LmevalSettings.declared() if name not in _OF_A_WHOLE_RUN)
+LMEVAL_OPTIONS = tuple(name for name, declared in LmevalSettings.declared().items() if not declared.whole_run)
 """The settings that may follow the name."""
 _MAX_KEPT_DOCUMENTS = 200_000
 _MAX_REHEARSED = 20
@@ -57,6 +54,8 @@ class LmevalSource(Source[LmevalSettings]):
         self._made: dict[tuple[str, LmevalSettings], _Prepared] = {}
         self._kept = 0
         self._tried = TriedTasks()
+        self._reads: set[str] = set()
+        """The options that its tasks have read."""
         if not self.wanted:
             raise UsageError("it names no task", where=text, hint="Write lmeval:NAME, or lmeval:FILE.yaml.")
         for name in options:
@@ -98,13 +97,6 @@ class LmevalSource(Source[LmevalSettings]):
 
     # ---- options ----
 
-    def reads(self, settings: LmevalSettings) -> Collection[str]:
-        """Return the names of the options of the run that change what it does; its own options go before them."""
-        del settings  # they are the same for every task file
-        own = self._spec.options
-        fixed = _SHOTS if any(name in own for name in _SHOTS) or all(map(_shows_no_examples, self.leaves)) else ()
-        return settings_names(LmevalSettings).difference(_NO_EFFECT, ("retriever_seeds",), own, fixed)
-
     def check(self, settings: LmevalSettings) -> None:
         """Refuse a name that stands for nothing, and two numbers of examples for one task."""
         given = {name: self._spec.options[name] for name in _SHOTS if name in self._spec.options}
@@ -117,9 +109,9 @@ class LmevalSource(Source[LmevalSettings]):
 
     def _own(self, settings: LmevalSettings) -> LmevalSettings:
         """Return the settings of the run, changed by those after the name; a number of examples there is the number."""
-        own = with_options(settings, self._spec)
+        own = with_options(settings, self._spec).noting(self._reads)
         named = "num_shots" in self._spec.options and "num_fewshot" not in self._spec.options
-        return replace(own, num_fewshot=own.num_shots) if named else own
+        return own.with_values(num_fewshot=own.num_shots) if named else own
 
     def data_names(self) -> Collection[str] | None:
         """Return the names under which ``--data`` finds its tasks: their own, those of groups, and their datasets."""
@@ -173,10 +165,17 @@ class LmevalSource(Source[LmevalSettings]):
         return self.tasks(settings)
 
     def rehearsals(self, settings: LmevalSettings) -> Iterator[Task[Any]]:
-        """Compile the first tasks; all of them if they are few."""
+        """Compile the first tasks; all of them if they are few. The others may read any option."""
         own = self._own(settings)
         for leaf in self.leaves[:_MAX_REHEARSED]:
             yield self._task(leaf, own, tried=True)
+        if len(self.leaves) > _MAX_REHEARSED:
+            own.mark_read(*own.declared())
+        for name in self._spec.options:
+            if name not in self._reads:
+                raise UsageError(f"its option {name} has no effect", where=self.text, hint="Leave it out here.")
+        if all(map(_shows_no_examples, self.leaves)):
+            own.mark_unread(*_SHOTS)
 
     def planned(self, settings: LmevalSettings, rehearsed: Sequence[PlannedTask]) -> Sequence[PlannedTask]:
         """Return all tasks; the sizes of those that were not tried out are not known."""

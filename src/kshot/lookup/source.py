@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
@@ -29,10 +28,6 @@ from kshot.methods.generation import generate as generation
 from kshot.metrics.settings import refuse_scoring_options
 
 _MAX_TOKENS = {"base": 6, "chat": 32}
-_UNREAD = frozenset(
-    ("retriever", "max_example_tokens", "instruction", "system_prompt", "top_p", "top_k", "sample_num", "pass_at_k")
-)
-"""Options of every front end that token lookup has no use for."""
 
 _CHANCE_SAMPLES = 1000
 """The chance level is estimated from at most this many samples."""
@@ -56,11 +51,6 @@ class LookupSource(Source[LookupSettings]):
         """Return the built-in language model, which was trained on token lookup."""
         del settings  # it can do every form of it
         return "embedded"
-
-    def reads(self, settings: LookupSettings) -> Collection[str]:
-        """Return the names of the options that change what it does."""
-        del settings  # they are the same for all of it
-        return settings_names(LookupSettings) - _UNREAD
 
     def tasks(
         self, settings: LookupSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None

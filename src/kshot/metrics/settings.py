@@ -34,7 +34,7 @@ class ScoringSettings(Options):
         "regular expression that takes the answer out of each reply: its first group, or all that it matches",
         metavar="REGEX",
     )
-    judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL")
+    judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL", whole_run=True)
     judge_rubric: str | None = _option(
         None, "what the judge is to look at, or a file that says it", metavar="TEXT|FILE"
     )

@@ -24,9 +24,10 @@ Answer:"""
 
 def query_prompt(settings: PassageSettings) -> Callable[[Sample], Prompt]:
     """Return the function that asks for the query of a question."""
+    prompt = _prompts(settings)
 
     def write(sample: Sample) -> Prompt:
-        return _prompt(QUERY.format(question=sample.fields["question"]), settings)
+        return prompt(QUERY.format(question=sample.fields["question"]))
 
     return write
 
@@ -36,17 +37,22 @@ def answer_prompt(settings: PassageSettings) -> Callable[[Sample, Sequence[str]]
 
     ``--instruction`` with ``{passages}`` and ``{question}`` replaces the text.
     """
-    render = compile_string(settings.instruction or ANSWER, where="--instruction")
+    render, prompt = compile_string(settings.instruction or ANSWER, where="--instruction"), _prompts(settings)
 
     def write(sample: Sample, passages: Sequence[str]) -> Prompt:
         listed = "\n\n".join(f"[{number}] {passage.strip()}" for number, passage in enumerate(passages, start=1))
-        return _prompt(render({**sample.fields, "passages": listed or "(none)"}), settings)
+        return prompt(render({**sample.fields, "passages": listed or "(none)"}))
 
     return write
 
 
-def _prompt(text: str, settings: PassageSettings) -> Prompt:
-    if settings.model_type != "chat":
-        return Prompt(f"{settings.system_prompt}\n\n{text}" if settings.system_prompt else text)
-    system = (Message("system", settings.system_prompt),) if settings.system_prompt else ()
-    return Prompt(messages=(*system, Message("user", text)))
+def _prompts(settings: PassageSettings) -> Callable[[str], Prompt]:
+    """Return what makes the prompt of a text, for a base or a chat model."""
+    system, chat = settings.system_prompt or "", settings.model_type == "chat"
+
+    def prompt(text: str) -> Prompt:
+        if not chat:
+            return Prompt(f"{system}\n\n{text}" if system else text)
+        return Prompt(messages=(*((Message("system", system),) if system else ()), Message("user", text)))
+
+    return prompt

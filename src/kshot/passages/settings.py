@@ -26,7 +26,9 @@ class PassageSettings(ScoringSettings, GenerationSettings, DataSettings, PromptS
     queries: str | None = _option(
         None, "file with texts to search for instead of the questions, matched by their numbers", metavar="FILE"
     )
-    rewrite: str | None = _option(None, "language model that writes the query for each question", metavar="MODEL")
+    rewrite: str | None = _option(
+        None, "language model that writes the query for each question", metavar="MODEL", whole_run=True
+    )
     within: str | None = _option(
         None,
         "where each question searches: chapter (within its own document) or none (all documents; the default, unless "
@@ -39,8 +41,12 @@ class PassageSettings(ScoringSettings, GenerationSettings, DataSettings, PromptS
     measures: tuple[str, ...] | None = _option(
         None, "measures to report, such as AC_MRR@10,AC_Recall@2000t or nDCG@10", listed=True
     )
-    method: str | None = _option(None, "search finds passages; rag answers from them", choices=("search", "rag"))
-    search: str | None = _option(None, "search engine for --method rag (default: fts5)", metavar="SEARCH_ENGINE")
+    method: str | None = _option(
+        None, "search finds passages; rag answers from them", choices=("search", "rag"), whole_run=True
+    )
+    search: str | None = _option(
+        None, "search engine for --method rag (default: fts5)", metavar="SEARCH_ENGINE", whole_run=True
+    )
     read: int | None = _option(
         None, "number of passages that the model reads with --method rag (default: 5)", kind=int, least=1
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -12,10 +12,9 @@ from typing import Any
 from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
 from kshot.core.metric import Metric
-from kshot.core.options import flag, settings_names
+from kshot.core.options import flag
 from kshot.core.protocols import Model, Source, TextChunker
 from kshot.core.records import Answers, Evidence, RequestGenerator, Sample, Search
-from kshot.core.settings import GenerationSettings
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TriedTasks
 from kshot.methods.search import Grounded, rag, search
@@ -50,7 +49,6 @@ from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
 from kshot.passages.settings import PassageSettings
-from kshot.prompts.settings import PromptSettings
 
 EVIDENCE_MEASURES = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED_MEASURES = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
@@ -62,9 +60,6 @@ _DEFAULT_READ = 5
 
 _MAX_CHECKED_PAIRS = 2_000_000
 """Pairs of a passage and a question up to which a run checks what no passage contains; more would take too long."""
-
-_UNREAD = frozenset(("sample_num", "pass_at_k"))
-"""Options of every front end that passage search has no use for."""
 
 _MAX_DEPTH = 1000
 """The longest ranking that a search asks for."""
@@ -105,12 +100,6 @@ class PassagesSource(Source[PassageSettings]):
     def searches(self, settings: PassageSettings) -> bool:
         """Whether search engines are evaluated; else language models that read what a search engine found."""
         return settings.method != "rag"
-
-    def reads(self, settings: PassageSettings) -> Collection[str]:
-        """Return the names of the options that change what it does: those of models only where it asks any."""
-        asks = settings.method == "rag" or settings.rewrite is not None
-        unread = _UNREAD if asks else _UNREAD | settings_names(GenerationSettings, PromptSettings)
-        return settings_names(PassageSettings) - unread - (set() if settings.method == "rag" else {"read", "search"})
 
     def packages(self, settings: PassageSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its measures, or its documents and chunkers, need."""
@@ -209,9 +198,9 @@ class PassagesSource(Source[PassageSettings]):
         corpus = finder.corpus
         if not corpus:
             raise UsageError(f"{self.label} has no passages: its documents are empty")
-        read = settings.read or _DEFAULT_READ
+        read = (settings.read or _DEFAULT_READ) if settings.method == "rag" else 0
         measures = _measures(benchmark, settings, read)
-        k = read if settings.method == "rag" else depth(corpus, measures)
+        k = read or depth(corpus, measures)
         labels: dict[str, Any] = {"benchmark": benchmark.name, "passages": len(corpus)}
         if chunker is not None:
             labels |= {"chunks": str(chunker), "within": benchmark.within or "none"}
@@ -287,7 +276,7 @@ def _measures(benchmark: Benchmark, settings: PassageSettings, read: int) -> tup
         names: Sequence[str] = tuple(dict.fromkeys(settings.measures))
     elif benchmark.graded:
         names = GRADED_MEASURES
-    elif settings.method == "rag":
+    elif read:
         names = (f"AC_MRR@{read}", f"AC_Recall@{read}")
     else:
         names = EVIDENCE_MEASURES

@@ -41,5 +41,9 @@ class TemplateSettings(Options):
     """The chat template that a model gets; datasets need it to place the system message."""
 
     chat_template: str | None = option(
-        None, "file with a jinja chat template to use instead of the model's own", metavar="FILE", group="model"
+        None,
+        "file with a jinja chat template to use instead of the model's own",
+        metavar="FILE",
+        group="model",
+        whole_run=True,
     )

@@ -26,7 +26,7 @@ class ExampleSettings(Options):
         sweeps=True,
     )
     retriever_seeds: str | None = option(
-        None, "repeat the run over these seeds of the retriever, such as 0..9, and report the spread"
+        None, "repeat the run over these seeds of the retriever, such as 0..9, and report the spread", whole_run=True
     )
     max_example_tokens: int | None = option(
         None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -52,10 +52,6 @@ class ExampleDraws(WrappedSource):
     def default_model(self, settings: Settings) -> str | None:
         """Return the built-in model that suits the source."""
         return self.whole.default_model(settings)
-
-    def reads(self, settings: Settings) -> Collection[str]:
-        """Return the names of the options that change what the source or the study does."""
-        return {"retriever_seeds", *self.whole.reads(settings)}
 
     def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
         """Return the packages that the source needs."""

@@ -15,18 +15,16 @@ from kshot.core.watcher import PlannedTask
 from kshot.settings import Settings
 from kshot.studies.wrapped import WrappedSource
 
-_OF_A_WHOLE_RUN = ("retriever_seeds", "chat_template", "judge", "method", "search", "rewrite")
-"""Settings that all datasets of a run share: its models and the number of its tasks depend on them."""
-
 
 @dataclass(frozen=True, slots=True)
 class OwnSettings(WrappedSource):
     """A source with settings of its own. Its tasks keep their names.
 
-    ``own`` returns the settings of the dataset from those of the run.
+    ``own`` returns the settings of the dataset from those of the run. They note in ``reads`` which of them are read.
     """
 
     own: Callable[[Settings], Settings]
+    reads: Collection[str]
 
     def data_names(self) -> Collection[str] | None:
         """Return the names that ``--data`` may have; the place of its own rows is among its settings."""
@@ -44,19 +42,20 @@ class OwnSettings(WrappedSource):
         """Return the packages that it needs."""
         return self.whole.packages(self.own(settings), scored=scored)
 
-    def reads(self, settings: Settings) -> Collection[str]:
-        """Return the names of the options of the run that matter; its own go before them."""
-        return {*self.whole.reads(self.own(settings))} - split_options(self.text)[1].keys()
-
     def check(self, settings: Settings) -> None:
-        """Refuse settings that mean nothing for it, or that belong to the whole run."""
-        own = self.own(settings)
-        read = self.whole.reads(own)
+        """Refuse settings that belong to the whole run."""
+        declared = settings.declared()
         for name in split_options(self.text)[1]:
-            if name in _OF_A_WHOLE_RUN or name not in read:
-                what = "is for a whole run" if name in read else "has no effect"
-                raise UsageError(f"its setting {name} {what}", where=self.text, hint="Leave it out here.")
-        self.whole.check(own)
+            if declared[name].whole_run:
+                raise UsageError(f"its setting {name} is for a whole run", where=self.text, hint="Leave it out here.")
+        self.whole.check(self.own(settings))
+
+    def _checked(self, tasks: Iterator[Task[Any]]) -> Iterator[Task[Any]]:
+        """Yield the tasks, and refuse settings that nothing has read."""
+        yield from tasks
+        for name in split_options(self.text)[1]:
+            if name not in self.reads:
+                raise UsageError(f"its setting {name} has no effect", where=self.text, hint="Leave it out here.")
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
@@ -66,11 +65,11 @@ class OwnSettings(WrappedSource):
 
     def previews(self, settings: Settings) -> Iterator[Task[Any]]:
         """Compile it for its prompts."""
-        return self.whole.previews(self.own(settings))
+        return self._checked(self.whole.previews(self.own(settings)))
 
     def rehearsals(self, settings: Settings) -> Iterator[Task[Any]]:
         """Compile what a run tries out."""
-        return self.whole.rehearsals(self.own(settings))
+        return self._checked(self.whole.rehearsals(self.own(settings)))
 
     def planned(self, settings: Settings, rehearsed: Sequence[PlannedTask]) -> Sequence[PlannedTask] | None:
         """Return all its tasks."""

@@ -6,7 +6,7 @@ that no point is evaluated twice. The answers of a run are kept by request: what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
@@ -31,10 +31,14 @@ _Key: TypeAlias = tuple[tuple[str, Any], ...]
 
 
 class SweepPlace(NamedTuple):
-    """One point of a sweep before it is known what it reads: the settings there, and the values that set them."""
+    """One point of a sweep before it is known what it reads: the settings there, and the values that set them.
+
+    ``stands_for``: by the option that a front end reads, the one that the user names.
+    """
 
     settings: Settings
     values: _Values
+    stands_for: Mapping[str, str] = {}
 
 
 class SweepPoint(NamedTuple):
@@ -58,37 +62,34 @@ class Sweep(WrappedSource):
     own: SweptValues
     placed: Callable[[Settings, _Values], SweepPlace]
     made: Callable[[Settings], Source[Settings]]
-    _sources: dict[_Key, Source[Settings]] = field(default_factory=dict, compare=False, repr=False)
-    """The sources by the values that made them; those of configs have processes that are ended once."""
+    _sources: dict[_Key, tuple[Source[Settings], set[str]]] = field(default_factory=dict, compare=False, repr=False)
+    """The sources by the values that made them, and the options that they have read."""
+    _read: dict[_Key, _Values] = field(default_factory=dict, compare=False, repr=False)
+    """By values: those that matter among them."""
     _points: dict[_Key, SweepPoint] = field(default_factory=dict, compare=False, repr=False)
-    """The points by the values that matter, as they were compiled last."""
+    """The points by the values that matter."""
 
     def searches(self, settings: Settings) -> bool:
         """Whether search engines are evaluated on the source."""
-        return self.whole.searches(self.points(settings)[0].settings)
+        return self.whole.searches(next(self._places(settings)).settings)
 
     def default_model(self, settings: Settings) -> str | None:
         """Return the built-in model that suits the source."""
-        return self.whole.default_model(self.points(settings)[0].settings)
+        return self.whole.default_model(next(self._places(settings)).settings)
 
     def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
         """Return the packages that any point needs."""
-        found = [point.source.packages(point.settings, scored=scored) for point in self.points(settings)]
+        found = [self._source(each).packages(each.settings, scored=scored) for each in self._places(settings)]
         return {purpose: names for each in found for purpose, names in each.items()}
-
-    def reads(self, settings: Settings) -> Collection[str]:
-        """Return the names of the options that matter at some point; its own values go before those of the run."""
-        found = (name for point in self.points(settings) for name in point.source.reads(point.settings))
-        return set(found) - dict(self.own).keys()
 
     def check(self, settings: Settings) -> None:
         """Refuse settings that cannot mean anything at some point."""
-        for point in self.points(settings):
-            point.source.check(point.settings)
+        for place in self._places(settings):
+            self._source(place).check(place.settings)
 
     def close(self) -> None:
         """End what runs beside kshot for any point."""
-        for source in (self.whole, *self._sources.values()):
+        for source in (self.whole, *(made for made, _ in self._sources.values())):
             source.close()
 
     def tasks(
@@ -146,20 +147,49 @@ class Sweep(WrappedSource):
 
     def points(self, settings: Settings) -> list[SweepPoint]:
         """Return the points that differ, in the order of the values; the last option changes fastest."""
-        swept = {**dict(settings.sweep), **dict(self.own)}
+        swept = self._swept(settings)
         self._points.clear()
-        for values in product(*swept.values()):
-            given = dict(zip(swept, values, strict=True))
-            place = self.placed(settings, given)
-            source = self._sources.get(_key(place.values))
-            if source is None:
-                source = self._sources[_key(place.values)] = self.made(place.settings)
-            read = source.reads(place.settings)
-            chosen = {name: value for name, value in place.values.items() if name in read}
+        for place in self._places(settings):
+            chosen = self._values_read(place)
+            settings.mark_read(*chosen.keys() - dict(self.own).keys())
             numbers = {name: swept[name].index(value) + 1 for name, value in chosen.items() if name in _NUMBERED}
             suffix = option_text({name: value_text(value) for name, value in {**chosen, **numbers}.items()})
-            self._points.setdefault(_key(chosen), SweepPoint(source, place.settings, chosen, suffix))
+            self._points.setdefault(_key(chosen), SweepPoint(self._source(place), place.settings, chosen, suffix))
         return list(self._points.values())
+
+    def _swept(self, settings: Settings) -> dict[str, Sequence[Any]]:
+        """Return the options with several values; those after the name go before those of the run."""
+        return {**dict(settings.sweep), **dict(self.own)}
+
+    def _places(self, settings: Settings) -> Iterator[SweepPlace]:
+        """Yield all combinations of values, whether they differ in what is read or not."""
+        swept = self._swept(settings)
+        for values in product(*swept.values()):
+            yield self.placed(settings, dict(zip(swept, values, strict=True)))
+
+    def _source(self, place: SweepPlace) -> Source[Settings]:
+        """Return the source for the values of a place."""
+        key = _key(place.values)
+        if key not in self._sources:
+            reads: set[str] = set()
+            self._sources[key] = self.made(place.settings.noting(reads)), reads
+        return self._sources[key][0]
+
+    def _values_read(self, place: SweepPlace) -> _Values:
+        """Return the values that matter at a place: those that are read when its tasks are compiled."""
+        key = _key(place.values)
+        if key not in self._read:
+            same = [read for read in self._read.values() if read.items() <= place.values.items()]
+            self._read[key] = same[0] if same else self._compiled_values(place)
+        return self._read[key]
+
+    def _compiled_values(self, place: SweepPlace) -> _Values:
+        source = self._source(place)
+        reads = self._sources[_key(place.values)][1]
+        for _ in source.rehearsals(place.settings.noting(reads)):
+            pass  # the source keeps them
+        read = reads.union(name for own, name in place.stands_for.items() if own in reads)
+        return {name: value for name, value in place.values.items() if name in read}
 
 
 def value_text(value: Any) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import UsageError, naming
@@ -90,7 +89,7 @@ def place_of(spec: Any, whole: Settings, values: Mapping[str, Any]) -> SweepPlac
 
     None stands for the default. Without examples there is nothing to retrieve: 0 is one point for all retrievers.
     """
-    at = replace(whole, sweep=(), **{name: value for name, value in values.items() if value is not None})
+    at = whole.with_values(sweep=(), **{name: value for name, value in values.items() if value is not None})
     if "num_shots" not in values:
         return SweepPlace(at, values)
     named = parse_spec(spec) if isinstance(spec, str) else None
@@ -98,20 +97,20 @@ def place_of(spec: Any, whole: Settings, values: Mapping[str, Any]) -> SweepPlac
         own = _OWN_NUMBERS[named.name]
         if at.values()[own] is not None or own in named.options:  # which goes before -k
             return SweepPlace(at, {name: value for name, value in values.items() if name != "num_shots"})
-        number: dict[str, Any] = {own: at.num_shots}
-        return SweepPlace(replace(at, **number), values)  # 0 is 0, and not as many as it shows by itself
+        # 0 is 0, and not as many as it shows by itself
+        return SweepPlace(at.with_values(**{own: at.num_shots}), values, {own: "num_shots"})
     if at.num_shots:
         return SweepPlace(at, values)
     of_config = named is not None and named.file is not None and not named.argument
     chooses_none = "zero" if of_config and at.retriever is not None else None  # else the config's own would choose
-    at = replace(at, retriever=chooses_none, retriever_seeds=None)
+    at = at.with_values(retriever=chooses_none, retriever_seeds=None)
     return SweepPlace(at, {name: value for name, value in values.items() if name != "retriever"})
 
 
-def check_sweeps(settings: Settings, sources: Sequence[Source[Settings]]) -> None:
-    """Refuse several values of an option that changes nothing for any dataset: all would have the same figures."""
+def check_sweeps(settings: Settings, sources: Sequence[Source[Settings]], reads: Collection[str]) -> None:
+    """Refuse several values of an option that no dataset has read: all would have the same figures."""
     for name, values in settings.sweep:
-        if not any(name in source.reads(settings) for source in sources):
+        if name not in reads:
             shown = ", ".join(map(value_text, values))
             labels = ", ".join(source.label for source in sources)
             what = f"{flag(name)} has several values ({shown:.80}), and it has no effect on {labels:.200}"

@@ -110,6 +110,7 @@ class LLMBoxPerplexityCompiler(LLMBoxCompiler):
 
     def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:  # noqa: ARG002 - no examples are shown
         """Make the Task."""
+        self.mark_unread("sample_num")
         metrics = [
             Perplexity(documents=True) if isinstance(m, Perplexity) else m for m in checked_metrics(self.dataset)
         ]

@@ -38,7 +38,7 @@ class RowsDataset(Dataset):
     ) -> None:
         """Read the rows, and look at all of them before any is asked; once, whatever the model makes of them later."""
         place = dataset_path, subset_name, evaluation_set, example_set
-        key = *place, replace(self.args, ranking_type=None)
+        key = *place, self.args.with_values(ranking_type=None)
         if key not in self.loaded:
             self._load(*place)
             self.loaded[key] = {name: getattr(self, name) for name in _LOADED}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +75,10 @@ class RowsSource(DatasetSource):
         given = self.spec.options if self.spec is not None else {}
         return option_text({name: value for name, value in given.items() if name not in _OF_ROWS})
 
-    def _options_read(self, settings: DatasetSettings) -> frozenset[str]:
-        if self._model_decides(settings):  # and may write replies, to which other options belong
-            settings = replace(settings, ranking_type="auto")
-        return DatasetSource._options_read(self, settings) | _OF_ROWS  # noqa: SLF001 - super() knows no class with slots
-
     def _model_decides(self, settings: DatasetSettings) -> bool:
         """Whether it depends on the model how options are ranked: the user does not say it."""
         own = with_options(settings, self.spec)
-        return own.ranking_type is None and own.sample_num == 1 and issubclass(self.dataset, RowsWithOptions)
+        return issubclass(self.dataset, RowsWithOptions) and own.ranking_type is None and own.sample_num == 1
 
     def tasks(
         self, settings: DatasetSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
@@ -94,7 +89,7 @@ class RowsSource(DatasetSource):
             earlier = [facts.get(name, {}) for name in self._task_names]
             decided = model is not None or any(earlier)
             usual = decided and ranking_that_fits(own, model, earlier) == USUAL_RANKING
-            settings = replace(settings, ranking_type=USUAL_RANKING if usual else "auto")
+            settings = settings.with_values(ranking_type=USUAL_RANKING if usual else "auto")
         return DatasetSource.tasks(self, settings, model, facts)
 
     def checks(self, settings: DatasetSettings) -> Iterator[EntryCheck]:

@@ -1,0 +1,44 @@
+"""A copy of kshot that somebody has changed: how many places must be touched to add one thing is counted by doing it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import kshot
+
+
+def changed_copy(folder: Path, additions: dict[str, str], files: dict[str, str] | None = None) -> Path:
+    """Copy the package into a folder, and return the folder.
+
+    ``additions``: by ``FILE: LINE``, what is added after that line; ``files``: the texts of new files.
+    """
+    package = folder / "kshot"
+    shutil.copytree(Path(kshot.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for place, added in additions.items():
+        name, _, line = place.partition(": ")
+        lines = (package / name).read_text().splitlines()
+        assert lines.count(line) == 1, f"{name} has changed: {line}"
+        at = lines.index(line) + 1
+        (package / name).write_text("\n".join([*lines[:at], added, *lines[at:]]) + "\n")
+    for name, text in (files or {}).items():
+        assert not (package / name).exists(), name
+        (package / name).write_text(text)
+    return folder
+
+
+def run_copy(
+    copy: Path, *arguments: str, cwd: Path, program: tuple[str, ...] = ("-m", "kshot")
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of the copy, or another Python program that imports it."""
+    environment = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
+    return subprocess.run(
+        [sys.executable, *program, *arguments],
+        cwd=cwd,
+        env=environment | {"PYTHONPATH": f"{copy}{os.pathsep}{cwd}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
