@@ -9,19 +9,17 @@ from pathlib import Path
 import kshot
 
 
-def changed_copy(folder: Path, additions: dict[str, str], files: dict[str, str] | None = None) -> Path:
+def changed_copy(folder: Path, additions: dict[tuple[str, str], str], files: dict[str, str] | None = None) -> Path:
     """Copy the package into a folder, and return the folder.
 
-    ``additions``: by ``FILE: LINE``, what is added after that line; ``files``: the texts of new files.
+    ``additions``: by file and text, what is added after that text; ``files``: the texts of new files.
     """
     package = folder / "kshot"
     shutil.copytree(Path(kshot.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    for place, added in additions.items():
-        name, _, line = place.partition(": ")
-        lines = (package / name).read_text().splitlines()
-        assert lines.count(line) == 1, f"{name} has changed: {line}"
-        at = lines.index(line) + 1
-        (package / name).write_text("\n".join([*lines[:at], added, *lines[at:]]) + "\n")
+    for (name, anchor), added in additions.items():
+        text = (package / name).read_text()
+        assert text.count(anchor) == 1, f"{name} has changed: {anchor}"
+        (package / name).write_text(text.replace(anchor, anchor + added))
     for name, text in (files or {}).items():
         assert not (package / name).exists(), name
         (package / name).write_text(text)
