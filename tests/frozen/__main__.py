@@ -34,6 +34,13 @@ from tests.frozen.world import ROOT, stand_still
 
 GROUPS = ("docs", "configs", "after", "tasks", "ways", "hostile", "walk")
 """A module for each, by how long they take; its function ``make`` adds the cases of the group."""
+PLAIN_ARITHMETIC = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+}
+"""Makes torch, its libraries and numpy add in the same order on every processor: the last digits depend on it."""
 LONG = ("docs_long",)
 """Groups that ``--all`` adds."""
 CHANGED = ROOT / ".frozen"
@@ -92,7 +99,12 @@ def _in_process(group: str, into: Path) -> float:
         "LC_ALL": "C.UTF-8",
         "NO_COLOR": "1",
     }
-    environment |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    environment |= {
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        **PLAIN_ARITHMETIC,
+    }
     command = [sys.executable, "-m", "tests.frozen", "--group", group, "--into", str(into)]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
