@@ -1,5 +1,6 @@
 """What many tests share: tiny models, made once; Ctrl-C; how Hypothesis looks for examples."""
 
+import functools
 import gc
 import importlib
 import os
@@ -94,6 +95,16 @@ def no_waiting_for_the_disk():
     """What this process writes is not waited for: no test survives a power cut. What tests of this look at is the call."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)  # it refuses what is no descriptor, too
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_parser():
+    """The parser of the command line is made once and not for each of thousands of commands; it keeps no state."""
+    from kshot.cli import options
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(options, "parser", functools.cache(options.parser))
         yield
 
 

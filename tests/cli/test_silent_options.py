@@ -90,7 +90,7 @@ ice = dict(type=PromptTemplate, template="</E>{q} {answer}", ice_token="</E>")
 mine_datasets = [dict(
     abbr="mine",
     reader_cfg=dict(input_columns=["q"], output_column="answer"),
-    infer_cfg=dict(ice_template=ice, retriever=dict(type=FixKRetriever, fix_id_list=[0]), inferencer=dict(type=GenInferencer)),
+    infer_cfg=dict(ice_template=ice, retriever=dict(type=FixKRetriever, fix_id_list=[0]), inferencer=dict(type=GenInferencer, max_out_len=4)),
     eval_cfg=dict(evaluator=dict(type="EMEvaluator")),
 )]
 """

@@ -9,7 +9,7 @@ import random
 from contextlib import closing
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kshot
@@ -38,6 +38,7 @@ from kshot.runs.folder import RunFolder
 from kshot.runs.journal import Journal
 from kshot.runs.results import result_rows
 from kshot.runs.task_run import TaskRun, run_tasks
+from tests.cases import ALL
 from tests.journals import without_checksums
 
 SAMPLES = 12
@@ -205,7 +206,8 @@ DAMAGES = {
     "checksum": lines_damage(without_checksum),
     "early line": lines_damage(early_with_another_answer),
 }
-TIMES = 20
+TIMES = 20 if ALL else 4
+"""How often each kind of damage is tried, at another place each time."""
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +232,7 @@ def never_different(journal, whole):
 
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_results_are_those_of_an_undisturbed_run(kind, undisturbed, tmp_path):
-    assert TIMES * len(DAMAGES) > 500
+    assert not ALL or TIMES * len(DAMAGES) > 500
     before, seen = undisturbed
     data = (before / "journal.jsonl").read_bytes()
     whole, rng = responses(data), random.Random(kind)
@@ -276,7 +278,6 @@ def test_a_flipped_bit_anywhere_in_a_line_is_found():
             assert decoded_line(bytes(damaged), early=True) is None, damaged
 
 
-@settings(max_examples=200)
 @given(st.text(), st.integers(0, 2**53), st.data())
 def test_a_line_is_read_as_it_was_written_or_not_at_all(text, tokens, data):
     written = Generated(text, usage=Usage(tokens, 1))
