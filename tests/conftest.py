@@ -109,6 +109,26 @@ def one_parser():
 
 
 @pytest.fixture(scope="session", autouse=True)
+def one_session():
+    """ONNX Runtime reads the built-in model once for each way to compute it, and not for each of hundreds of runs."""
+    from kshot.backends.embedded import Embedded
+
+    read, opened = Embedded._session.func, {}
+
+    def session(model):
+        import onnxruntime  # noqa: F401 - a test may say that it is not installed
+
+        chosen = (model._threads, model._deterministic)
+        if chosen not in opened:
+            opened[chosen] = read(model)
+        return opened[chosen]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Embedded, "_session", property(session))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def confined_coverage(tmp_path_factory):
     """Where coverage is measured, it counts what runs inside confined processes too. Yields how they start without."""
     from kshot.sandbox import process, program

@@ -12,6 +12,7 @@ from tests.datasets.fakes import says
 
 CITIES = ("-d", "capitals.py:Cities")
 CAPITAL = ("-d", "capitals.py:Capitals")
+BRIEFLY = (*CITIES, "--max-tokens", "4")
 ECHO = ("-m", "echo.py:Echo")
 PROMPTS = [f"The capital of {country}0 is" for country in ("France", "Italy", "Norway", "Peru", "Cuba")]
 
@@ -307,29 +308,29 @@ def test_runs_to_reuse_from_python(tmp_path):
 @pytest.mark.parametrize(
     ("command", "unread"),
     [
-        (("-m", "embedded", *CITIES, "--chunker", "whole", "--length", "10"), ("--length", "--chunker")),
+        (("-m", "embedded", *BRIEFLY, "--chunker", "whole", "--length", "10"), ("--length", "--chunker")),
         (("-m", "embedded", "-d", "lookup:UR", "--retriever", "bm25", "--samples", "1"), ("--retriever",)),
         (("-d", "handbook", "--max-tokens", "5", "--read", "3", "-k", "2"), ("--num-shots", "--max-tokens", "--read")),
-        (("-m", "embedded", *CITIES, "--rpm", "3", "--dtype", "float16"), ("--rpm", "--dtype")),
+        (("-m", "embedded", *BRIEFLY, "--rpm", "3", "--dtype", "float16"), ("--rpm", "--dtype")),
         (
-            ("-m", "embedded", *CITIES, "--rolling-start", "bos", "--average", "weighted"),
+            ("-m", "embedded", *BRIEFLY, "--rolling-start", "bos", "--average", "weighted"),
             ("--rolling-start", "--average"),
         ),
-        (("-m", "embedded", *CITIES, "--letters", "spaced", "--accuracy", "acc_norm"), ("--letters", "--accuracy")),
-        (("-m", "embedded", *CITIES, "--ranking-type", "prob", "--top-k", "5"), ("--ranking-type", "--top-k")),
-        (("-m", "embedded", *CITIES, "-k", "1", "--examples-as", "text"), ("--examples-as",)),
+        (("-m", "embedded", *BRIEFLY, "--letters", "spaced", "--accuracy", "acc_norm"), ("--letters", "--accuracy")),
+        (("-m", "embedded", *BRIEFLY, "--ranking-type", "prob", "--top-k", "5"), ("--ranking-type", "--top-k")),
+        (("-m", "embedded", *BRIEFLY, "-k", "1", "--examples-as", "text"), ("--examples-as",)),
         ((*ECHO, *CITIES, "--examples-as", "text", "--model-type", "chat"), ("--examples-as",)),
         (
-            ("-m", "embedded", *CITIES, "--fewshot-delimiter", "|", "--max-example-tokens", "9"),
+            ("-m", "embedded", *BRIEFLY, "--fewshot-delimiter", "|", "--max-example-tokens", "9"),
             ("--fewshot-delimiter", "--max-example-tokens"),
         ),
-        (("-m", "embedded", *CITIES, "--target-delimiter", "|"), ("--target-delimiter",)),
+        (("-m", "embedded", *BRIEFLY, "--target-delimiter", "|"), ("--target-delimiter",)),
         (
             ("-m", "embedded", *CAPITAL, "--rolling-start", "bos", "--max-tokens", "3"),
             ("--rolling-start", "--max-tokens"),
         ),
         (("-m", "embedded", *CAPITAL, "--ranking-type", "prob", "--target-delimiter", "|"), ("--target-delimiter",)),
-        (("-m", "embedded", "-d", "capitals.py:Cities,num_shots=1", "-k", "2"), ("--num-shots",)),
+        (("-m", "embedded", "-d", "capitals.py:Cities,num_shots=1", "-k", "2", "--max-tokens", "4"), ("--num-shots",)),
         (
             ("-m", "embedded", *CITIES, "--metric", "perplexity", "--rolling", "--description", "x", "--stop", "y"),
             ("--description", "--stop"),
@@ -356,7 +357,7 @@ def test_options_with_effect_are_not_noted(capsys):
     "command",
     [
         (*CITIES, "--rolling", "--metric", "perplexity", "--rolling-start", "none"),
-        (*CITIES, "--temperature", "1", "--top-k", "5", "--description", "x", "--fewshot-delimiter", "|"),
+        (*BRIEFLY, "--temperature", "1", "--top-k", "5", "--description", "x", "--fewshot-delimiter", "|"),
         (*CITIES, "--metric", "perplexity", "--target-delimiter", "|"),
         (*ECHO, *CITIES, "--model-type", "chat", "-k", "1", "--examples-as", "text", "--target-delimiter", "|"),
         (*CAPITAL, "--ranking-type", "prob", "--letters", "spaced", "--target-delimiter", "|"),
