@@ -76,6 +76,18 @@ def pytest_collection():
             measured.start()
 
 
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtestloop(session):
+    """Leave out the coverage of a process that was killed while it wrote it, before all is put together."""
+    result = yield
+    measured = _measured()
+    if measured is not None and not hasattr(session.config, "workerinput"):
+        from tests.broken_coverage import drop_broken
+
+        drop_broken(measured.config.data_file)
+    return result
+
+
 def pytest_collection_modifyitems(items):
     """Put the long tests first; each file stays whole, since ``make test`` hands whole files to its workers."""
     rank = {name: at for at, name in enumerate(LONG_FIRST)}
