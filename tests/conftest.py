@@ -113,10 +113,9 @@ def no_waiting_for_the_disk():
 @pytest.fixture(scope="session", autouse=True)
 def one_parser():
     """The parser of the command line is made once and not for each of thousands of commands; it keeps no state."""
-    from kshot.cli import options
-
+    commands = importlib.import_module("kshot.cli.main")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(options, "parser", functools.cache(options.parser))
+        patch.setattr(commands, "parser", functools.cache(commands.parser))
         yield
 
 
