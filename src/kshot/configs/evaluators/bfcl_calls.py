@@ -159,23 +159,11 @@ def _value(node: ast.expr | None) -> Any:
     return reader(node)
 
 
-def _constant(node: Any) -> Any:
-    return "..." if node.value is Ellipsis else node.value
-
-
 def _negated(node: Any) -> Any:
     """Return minus a number, whatever the sign in front of it is: BFCL reads no other."""
     if not isinstance(node.operand, ast.Constant):
         raise NoCallsError("a sign stands before something that is no number")
     return -node.operand.value  # type: ignore[operator]  # what has no minus is a TypeError, so no call
-
-
-def _inner_call(node: Any) -> Any:
-    return _call(node) if node.keywords else ast.unparse(node)
-
-
-def _item(node: Any) -> str:
-    return f"{ast.unparse(node.value)}[{ast.unparse(node.slice)}]"
 
 
 def _computed(node: Any) -> Any:
@@ -184,15 +172,15 @@ def _computed(node: Any) -> Any:
 
 
 _READERS: Mapping[type, Callable[[Any], Any]] = {
-    ast.Constant: _constant,
+    ast.Constant: lambda node: "..." if node.value is Ellipsis else node.value,
     ast.UnaryOp: _negated,
     ast.BinOp: _computed,
     ast.List: lambda node: [_value(each) for each in node.elts],
     ast.Tuple: lambda node: tuple(_value(each) for each in node.elts),
     ast.Dict: lambda node: {_value(key): _value(value) for key, value in zip(node.keys, node.values, strict=True)},
     ast.Name: lambda node: node.id,
-    ast.Call: _inner_call,
-    ast.Subscript: _item,
+    ast.Call: lambda node: _call(node) if node.keywords else ast.unparse(node),
+    ast.Subscript: lambda node: f"{ast.unparse(node.value)}[{ast.unparse(node.slice)}]",
 }
 
 

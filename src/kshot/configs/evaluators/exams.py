@@ -9,7 +9,7 @@ from typing import Any
 
 from kshot.cleanups.math_text import plain_formula
 from kshot.cleanups.patterns import general_postprocess
-from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.factories import Factory, plain, with_options
 from kshot.configs.evaluators.scores import RIGHT, WRONG, MeasureFamily, Points, RightOrWrong, Share, listed, text_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
@@ -211,25 +211,10 @@ class SameLetters(RightOrWrong):
         return set(re.findall("[A-J]", lines[-1])) if lines and not self._OTHERS.search(lines[-1]) else set()
 
 
-def _named(metric: type[Points], figure: str) -> Factory:
-    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-        return metric(figure, **options)
-
-    return make
-
-
 def _gaokao(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
     kind = name.last.removeprefix("GaokaoBenchEvaluator").removeprefix("_")
     options = {**options, **({"question_type": kind} if kind else {})}
     return NoPoints() if options.get("question_type") in _UNSCORED else ExamLetters(**options)
-
-
-def _agieval(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return SameAnswer(with_dollar=name.framework != "ais_bench", **options)
-
-
-def _leval(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return HoldsReference("accuracy" if name.framework == "ais_bench" else "score", **options)
 
 
 # ---- IFEval ----
@@ -269,15 +254,17 @@ class FollowedInstructions(MeasureFamily):
 
 
 EVALUATORS: dict[str, Factory] = {
-    **dict.fromkeys(("GPQAEvaluator", "MGSM_Evaluator"), _named(RightOrWrong, "accuracy")),
-    **dict.fromkeys(("AGIEvalEvaluator_mcq", "CharmReasonEvaluator"), _named(RightOrWrong, "score")),
-    "AGIEvalEvaluator": _agieval,
+    **dict.fromkeys(("GPQAEvaluator", "MGSM_Evaluator"), with_options(RightOrWrong, "accuracy")),
+    **dict.fromkeys(("AGIEvalEvaluator_mcq", "CharmReasonEvaluator"), with_options(RightOrWrong, "score")),
+    "AGIEvalEvaluator": lambda name, options, _: SameAnswer(with_dollar=name.framework != "ais_bench", **options),
     "GaokaoBenchEvaluator": _gaokao,
     **{f"GaokaoBenchEvaluator_{kind}": _gaokao for kind in ("multi_question_choice", *_GAOKAO_LETTERS, *_UNSCORED)},
-    "MMLUProBaseEvaluator": _named(LetterOrText, "accuracy"),
-    "LEvalEMEvaluator": _leval,
-    "LambadaEvaluator": _named(FirstWord, "accuracy"),
-    "DropOpenAIEvaluator": _named(EitherContains, "accuracy"),
-    "ELBenchChoiceEvaluator": _named(SameLetters, "accuracy"),
+    "MMLUProBaseEvaluator": with_options(LetterOrText, "accuracy"),
+    "LEvalEMEvaluator": lambda name, options, _: HoldsReference(
+        "accuracy" if name.framework == "ais_bench" else "score", **options
+    ),
+    "LambadaEvaluator": with_options(FirstWord, "accuracy"),
+    "DropOpenAIEvaluator": with_options(EitherContains, "accuracy"),
+    "ELBenchChoiceEvaluator": with_options(SameLetters, "accuracy"),
     "IFEvaluator": plain(FollowedInstructions),
 }

@@ -50,6 +50,15 @@ def named(figure: str, metric: Callable[[], Metric]) -> Factory:
     return make
 
 
+def with_options(metric: Callable[..., Metric], *figure: str) -> Factory:
+    """Return the factory of a metric that takes the evaluator's options; ``figure``: the name of its figure."""
+
+    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+        return metric(*figure, **options)
+
+    return make
+
+
 def either(own: Callable[[], Metric], theirs: Callable[[], Metric]) -> Factory:
     """Return the factory of two metrics: kshot's, and the one that configs of another project mean."""
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from kshot.configs.evaluators.scores import CorpusMetric, ScoredPair, SeesRows
+from kshot.configs.evaluators.scores import CorpusMetric, ScoredPair, SeesRows, gold_of
 from kshot.configs.home import Home
 from kshot.configs.names import ConfigCallable
 from kshot.configs.scope import Name, located
 from kshot.core.errors import DataError
 from kshot.core.metric import Observation
-from kshot.core.records import AskFailed, Row, Sample, reference
+from kshot.core.records import AskFailed, Row, Sample
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
 _MAX_RESAMPLES, _MAX_DRAWS, _MIN_RESAMPLES = 200, 200_000, 50
@@ -106,7 +106,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         """Score the references themselves, and then empty replies, to learn the names of the figures."""
         shown = list(islice(samples, _MAX_PROBED))
         self._size = len(shown)
-        given = [(sample, None if sample.target is None else reference(sample.target)) for sample in shown]
+        given = [(sample, gold_of(sample)) for sample in shown]
         try:
             names = self._figure_names([self._probe(sample, gold) for sample, gold in given])
         except GuestFault as exc:
@@ -134,7 +134,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Return the pair, with the prompt where the evaluator wants it."""
-        pair = Observation((answer, None if sample.target is None else reference(sample.target), self._row(sample)))
+        pair = Observation((answer, gold_of(sample), self._row(sample)))
         self._scored.append(pair.place)
         return dict.fromkeys(self.names, pair)
 

@@ -128,10 +128,6 @@ class GradesByColumn(Grades):
         self.prefix, self.columns = prefix, columns
         self._parts: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
-    def __repr__(self) -> str:
-        """Show the settings alone: the parts are the rows'."""
-        return f"{type(self).__name__}({self.prefix!r}, {self.columns!r})"
-
     @property
     def names(self) -> tuple[str, ...]:
         """Those of all rows, then one for each part."""
@@ -167,10 +163,6 @@ class LongContextVerdicts(Tally):
 
     def __init__(self) -> None:
         self._categories: dict[str, str] = {}
-
-    def __repr__(self) -> str:
-        """Show the class alone: the categories are the rows'."""
-        return "LongContextVerdicts()"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -240,10 +232,6 @@ class Ratings(Tally):
         self._groups = groups
         self._names: dict[str, None] = {}
 
-    def __repr__(self) -> str:
-        """Show the settings alone: the groups are the rows'."""
-        return f"{type(self).__name__}({self.pattern!r}, scale={self.scale:g}, digits={self.digits})"
-
     @property
     def names(self) -> tuple[str, ...]:
         """The figure of all, then those of the groups."""
@@ -290,14 +278,6 @@ def _by_format(gold: Any) -> list[str]:
     return ["overall", str(told(gold, "domain")), *formats]
 
 
-def _by_domain(gold: Any) -> list[str]:
-    return ["overall", str(told(gold, "domain1"))]
-
-
-def _by_difficulty(gold: Any) -> list[str]:
-    return ["Average_score", f"{told(gold, 'category')}_{told(gold, 'difficulty')}"]
-
-
 class LowestOfTurns(SeesRows, CorpusMetric):
     """MT-Bench-101: the lowest rating of each conversation's turns, their means by task, and the mean of these."""
 
@@ -341,19 +321,10 @@ class FollowedLevels(Tally):
     """FollowBench: how many instructions are followed, wholly (HSR) and in part (SSR), by the number of constraints."""
 
     name = "HSR_AVG"
+    names = ("HSR_AVG", "SSR_AVG", *(f"{kind}_L{level}" for kind in ("HSR", "SSR") for level in range(1, _LEVELS + 1)))
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
-
-    def __repr__(self) -> str:
-        """Show the class alone: the levels are the rows'."""
-        return "FollowedLevels()"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The means, then the levels."""
-        levels = [f"{kind}_L{level}" for kind in ("HSR", "SSR") for level in range(1, _LEVELS + 1)]
-        return ("HSR_AVG", "SSR_AVG", *levels)
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Count samples; of the row's level what was followed wholly and in part, unreadable replies, and samples."""
@@ -476,11 +447,18 @@ READINGS: dict[str, Reading] = {
         ("fofo_postprocess", "fofo"), partial(Ratings, _KEYED.format("format_correctness", "[0-1]+"), _by_format)
     ),
     **dict.fromkeys(
-        ("writingbench_postprocess", "writingbench"), partial(Ratings, _KEYED.format("score", "[0-9]+"), _by_domain)
+        ("writingbench_postprocess", "writingbench"),
+        partial(Ratings, _KEYED.format("score", "[0-9]+"), lambda gold: ["overall", str(told(gold, "domain1"))]),
     ),
     **dict.fromkeys(
         ("compassarena_subjectiveeval_pointwise_postprocess", "compassarena_subjectiveeval_pointwise"),
-        partial(Ratings, r"\[\[(\d+)分\]\]", _by_difficulty, scale=20.0, digits=3),
+        partial(
+            Ratings,
+            r"\[\[(\d+)分\]\]",
+            lambda gold: ["Average_score", f"{told(gold, 'category')}_{told(gold, 'difficulty')}"],
+            scale=20.0,
+            digits=3,
+        ),
     ),
     **dict.fromkeys(("mtbench101_postprocess", "mtbench101"), LowestOfTurns),
     **dict.fromkeys(("followbench_postprocess", "followbench"), FollowedLevels),

@@ -40,10 +40,6 @@ class Wins(Tally):
         self._names: dict[str, None] = {}
         self._first, self._told = "", {}  # type: str, dict[int, str]
 
-    def __repr__(self) -> str:
-        """Show the class alone: the groups are the rows'."""
-        return f"{type(self).__name__}()"
-
     @property
     def names(self) -> tuple[str, ...]:
         """The figure of all, then those of the groups."""

@@ -103,10 +103,6 @@ class CalledReading(SeesRows, CorpusMetric):
         self.name, self._call = name, call
         self._names: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        """Show the name of the function."""
-        return f"CalledReading({self.name!r})"
-
     @property
     def names(self) -> tuple[str, ...]:
         """The names that it reports, known once it has read something."""
@@ -114,7 +110,7 @@ class CalledReading(SeesRows, CorpusMetric):
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Let it read replies of many forms, to learn the names of its figures; those of real replies may join."""
-        given = [(None if sample.target is None else gold_of(sample), sample.fields) for sample in samples]
+        given = [(gold_of(sample), sample.fields) for sample in samples]
         names: dict[str, None] = {}
         for reply in _TYPICAL_REPLIES:
             names |= dict.fromkeys(self._tried([(reply, gold, row) for gold, row in given]))

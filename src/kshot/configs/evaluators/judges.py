@@ -205,10 +205,6 @@ class SaysA(Metric):
         return 100.0 if prediction == "A" else 0.0
 
 
-def _judge(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:
-    return judge_of(options, scope, name.framework)
-
-
 # ---- a rule first, then a judge ----
 
 Maker = Callable[[Mapping[str, Any], Scope], Metric]
@@ -223,6 +219,10 @@ class Cascade(Tally):
     """
 
     name = mean = "accuracy"
+    names = (
+        *("accuracy", "total_samples", "rule_correct", "rule_accuracy", "llm_evaluated", "llm_correct", "llm_accuracy"),
+        *("final_correct", "final_accuracy"),
+    )
 
     def __init__(
         self, rule: Metric, judge: JudgeEvaluator, *, clean: Cleaner | None = None, parallel: bool = True
@@ -234,12 +234,6 @@ class Cascade(Tally):
     def __repr__(self) -> str:
         """Show both, and who sees what."""
         return f"Cascade({self._by!r}, {self.judge!r}, parallel={self.parallel})"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Accuracy, then what the rule and the judge say."""
-        counted = ("total_samples", "rule_correct", "rule_accuracy", "llm_evaluated", "llm_correct", "llm_accuracy")
-        return ("accuracy", *counted, "final_correct", "final_accuracy")
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Show the samples to the rule."""
@@ -407,6 +401,8 @@ def _turns(said: Any) -> list[str]:
 
 
 EVALUATORS: dict[str, Factory] = {
-    **dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), _judge),
+    **dict.fromkeys(
+        ("GenericLLMEvaluator", "LMEvaluator"), lambda name, options, scope: judge_of(options, scope, name.framework)
+    ),
     "LLMJudgeCorrectEvaluator": plain(SaysA),
 }

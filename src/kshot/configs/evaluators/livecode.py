@@ -11,9 +11,7 @@ from kshot.configs.evaluators import _judged
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.program_tests import with_helpers
 from kshot.configs.evaluators.scores import RightOrWrong, text_of
-from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.metrics import Metric
 from kshot.sandbox import program as sandbox
 
 _IN_TAGS = re.compile(r"\[PYTHON\](.*?)\[/PYTHON\]", re.DOTALL)
@@ -146,12 +144,7 @@ def _test_in(reply: str) -> str:
     return "\n".join(lines[fences[0] + 1 : fences[1]]) if len(fences) > 1 else ""
 
 
-def _returned(name: Name, options: Any, scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return ReturnedValue(same_kind=name.framework != "ais_bench")
-
-
-def _expected(name: Name, options: Any, scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return ExpectedValue()
-
-
-EVALUATORS: dict[str, Factory] = {"LCBCodeExecutionEvaluator": _returned, "LCBTestOutputEvaluator": _expected}
+EVALUATORS: dict[str, Factory] = {
+    "LCBCodeExecutionEvaluator": lambda name, *_: ReturnedValue(same_kind=name.framework != "ais_bench"),
+    "LCBTestOutputEvaluator": lambda *_: ExpectedValue(),
+}

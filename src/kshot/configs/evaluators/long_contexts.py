@@ -7,9 +7,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from kshot.configs.evaluators.factories import Factory, plain, version_of
+from kshot.configs.evaluators.factories import Factory, plain, version_of, with_options
 from kshot.configs.evaluators.scores import (
     RIGHT,
     WRONG,
@@ -223,16 +224,8 @@ class FilteredRouge(RougeOverlap):
         return " ".join(word for word in words if word not in _STOP_WORDS[self.language])
 
 
-def _in_language(metric: type[_InLanguage], figure: str = "score") -> Factory:
-    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-        return metric(figure, **options)
-
-    return make
-
-
-def _long_bench_2(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    columns = {"difficulty": ("easy", "hard"), "length": ("short", "medium", "long")}
-    return ByColumn("accuracy", columns, **options)
+_PARTS = {"difficulty": ("easy", "hard"), "length": ("short", "medium", "long")}
+"""The columns of LongBench v2 by which its figures are told apart."""
 
 
 # ---- texts hidden in long contexts ----
@@ -298,10 +291,6 @@ class FoundByDepth(SeesRows, Points):
     def __init__(self) -> None:
         super().__init__("average_score")
         self._depths: list[int] = []
-
-    def __repr__(self) -> str:
-        """Show the class alone: the depths are the rows'."""
-        return f"{type(self).__name__}()"
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Read the depths of the first row."""
@@ -448,16 +437,16 @@ _ORIGINS = {
 
 
 EVALUATORS: dict[str, Factory] = {
-    "LongBenchF1Evaluator": _in_language(WordOverlap),
-    "LongBenchRougeEvaluator": _in_language(RougeOverlap),
-    "LongBenchRetrievalEvaluator": _in_language(RetrievedNumber),
+    "LongBenchF1Evaluator": with_options(WordOverlap, "score"),
+    "LongBenchRougeEvaluator": with_options(RougeOverlap, "score"),
+    "LongBenchRetrievalEvaluator": with_options(RetrievedNumber, "score"),
     "LongBenchCountEvaluator": plain(CountedNumber),
     "LongBenchCodeSimEvaluator": plain(LineOfCode),
     "LongBenchClassificationEvaluator": plain(NamedClass),
-    "LongBenchv2Evaluator": _long_bench_2,
-    "LVEvalF1Evaluator": _in_language(FirstOverlap, "f1"),
-    "LVEvalOPTF1Evaluator": _in_language(KeywordOverlap, "LVEval_f1"),
-    "LVEvalOPTRougeEvaluator": _in_language(FilteredRouge, "LVEval_rouge"),
+    "LongBenchv2Evaluator": with_options(partial(ByColumn, "accuracy", _PARTS)),
+    "LVEvalF1Evaluator": with_options(FirstOverlap, "f1"),
+    "LVEvalOPTF1Evaluator": with_options(KeywordOverlap, "LVEval_f1"),
+    "LVEvalOPTRougeEvaluator": with_options(FilteredRouge, "LVEval_rouge"),
     "NeedleBenchOriginEvaluator": _origin,
     "NeedleBenchParallelEvaluator": plain(FoundByDepth),
     "NeedleBenchMultiEvaluator": plain(FoundWords),

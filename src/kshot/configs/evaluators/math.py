@@ -170,17 +170,9 @@ class AgentAnswers(Points):
             return False
 
 
-def _math_of_agents(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return AgentAnswers(str(options.get("version", "v1")), name.framework)
-
-
-def _gsm8k_of_agents(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return AgentAnswers()
-
-
 EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(("MATHEvaluator", "MathEvaluator", "AIMEEvaluator"), _math),
     "MATHVerifyEvaluator": _verified,
-    "MATHAgentEvaluator": _math_of_agents,
-    "Gsm8kAgentEvaluator": _gsm8k_of_agents,
+    "MATHAgentEvaluator": lambda name, options, _: AgentAnswers(str(options.get("version", "v1")), name.framework),
+    "Gsm8kAgentEvaluator": lambda *_: AgentAnswers(),
 }

@@ -89,12 +89,8 @@ class GraduateExam(Tally):
     """Share of right options, of replies without one, and of right ones by difficulty (SuperGPQA). Fractions of 1."""
 
     name = "accuracy"
+    names = ("accuracy", "error_rate", "miss_rate", "hard_accuracy", "middle_accuracy", "easy_accuracy")
     _LEVELS = ("hard", "middle", "easy")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The shares."""
-        return ("accuracy", "error_rate", "miss_rate", *(f"{level}_accuracy" for level in self._LEVELS))
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Count right and missing answers, and rows, by difficulty."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from kshot.configs.evaluators import _judged
 from kshot.configs.evaluators.basic import CompletedPrograms
-from kshot.configs.evaluators.factories import Factory
+from kshot.configs.evaluators.factories import Factory, with_options
 from kshot.configs.evaluators.program_tests import (
     Case,
     as_function,
@@ -50,6 +50,7 @@ class PassedPrograms(Tally):
     """The share of programs that pass their tests, and how many do, take too long, fail, or give wrong answers."""
 
     name = mean = "score"
+    names = ("score", *_COUNTS)
     runs_programs = True
 
     def __init__(self, kind: str, cases: Cases) -> None:
@@ -58,11 +59,6 @@ class PassedPrograms(Tally):
     def __repr__(self) -> str:
         """Show which programs it runs."""
         return f"{type(self).__name__}({self._kind!r})"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The share, then the counts."""
-        return (self.name, *_COUNTS)
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Run the programs of one reply, and count what became of it."""
@@ -225,14 +221,6 @@ class SaidOutput(RightOrWrong):
         return {self.name: 100.0 * (outcome_of(cases, self.timeout) == "pass")}
 
 
-def _pro(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - the home's service is not asked
-    return PassedAtK(name.last.removesuffix("Evaluator"), _two_problems, 1)
-
-
-def _outputs(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return SaidOutput(**options)
-
-
 # ---- HumanEval+, MBPP+ ----
 
 _PLUS_SECONDS = 60.0
@@ -326,10 +314,6 @@ def _plus_cases(kind: str) -> Cases:
         return [(program, _plus_tests(problem))], _PLUS_SECONDS
 
     return cases
-
-
-def _humaneval_plus(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return PassedAtK("HumanEval+", _plus_cases("HumanEval+"), 1, "humaneval_plus_")
 
 
 def _mbpp_or_plus(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:
@@ -480,19 +464,21 @@ def _judged_cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]: 
     return [judged_case(json.loads(row["input_output"]), first_block(reply))], _ALL_SECONDS
 
 
-def _judged_contest(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return PassedAtK(name.last.removesuffix("Evaluator"), _judged_cases, (1, 10, 100))
-
-
 EVALUATORS: dict[str, Factory] = {
     "MBPPPassKEvaluator": mbpp_evaluator,
     **dict.fromkeys(("LCEvaluator", "LCPassKEvaluator"), _leetcode_evaluator),
     **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _humaneval_evaluator),
     "LCBCodeGenerationEvaluator": _contest_evaluator,
-    **dict.fromkeys(("HumanevalProEvaluator", "MBPPProEvaluator"), _pro),
-    "CRUXEvalOEvaluator": _outputs,
-    "HumanEvalPlusEvaluator": _humaneval_plus,
+    **dict.fromkeys(
+        ("HumanevalProEvaluator", "MBPPProEvaluator"),
+        lambda name, *_: PassedAtK(name.last.removesuffix("Evaluator"), _two_problems, 1),
+    ),
+    "CRUXEvalOEvaluator": with_options(SaidOutput),
+    "HumanEvalPlusEvaluator": lambda *_: PassedAtK("HumanEval+", _plus_cases("HumanEval+"), 1, "humaneval_plus_"),
     "MBPPEvaluator": _mbpp_or_plus,
     "BigCodeBenchEvaluator": _bigcodebench,
-    **dict.fromkeys(("TACOEvaluator", "APPSEvaluator"), _judged_contest),
+    **dict.fromkeys(
+        ("TACOEvaluator", "APPSEvaluator"),
+        lambda name, *_: PassedAtK(name.last.removesuffix("Evaluator"), _judged_cases, (1, 10, 100)),
+    ),
 }

@@ -132,10 +132,6 @@ class Drop(Tally):
     def __init__(self) -> None:
         self._half: int | None = None
 
-    def __repr__(self) -> str:
-        """Show the class alone: the number of rows is no setting."""
-        return "Drop()"
-
     def see(self, samples: Iterable[Sample]) -> None:
         """Count the rows."""
         size = len(list(samples))

@@ -228,10 +228,6 @@ def _live_math(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric |
     return metric
 
 
-def _dapo_2(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return RightOrWrong("accuracy")
-
-
 # ---- materials ----
 
 _YES, _NO = ("Direct", "True", True), ("Indirect", "False", False)
@@ -294,7 +290,7 @@ EVALUATORS: dict[str, Factory] = {
     "RMSEEvaluator": plain(DistanceOfNumbers),
     "LiveMathBenchEvaluator": _live_math,
     "DAPOMathEvaluator": plain(SameDapo),
-    "DAPOMathEvaluatorV2": _dapo_2,
+    "DAPOMathEvaluatorV2": lambda *_: RightOrWrong("accuracy"),
     "MATHInternEvaluator": plain(SameIntern),
     "Math401Evaluator": plain(NearNumber),
     "MusrEvaluator": plain(NumberAfterAnswer),

@@ -40,6 +40,11 @@ class MeasureFamily(Metric):
         details = self.details
         return [replace(like, name=name, aggregate=self.aggregate(name), detail=name in details) for name in self.names]
 
+    def __repr__(self) -> str:
+        """Show the settings alone: what is found in the rows has a name that begins with an underscore."""
+        settings = ", ".join(f"{key}={value!r}" for key, value in vars(self).items() if not key.startswith("_"))
+        return f"{type(self).__name__}({settings})"
+
 
 class Points(MeasureFamily):
     """The mean of what each answer gets, from 0 to 100; a subclass says how much in ``rate``."""
@@ -105,17 +110,15 @@ class BySubset(SeesRows, RightOrWrong):
         super().__init__(name)
         self._subsets: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        """Show the name alone: the subsets are the rows'."""
-        return f"{type(self).__name__}({self.name!r})"
-
     def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:
         """Return the names of the figures to which a sample with this reference and row belongs."""
         raise NotImplementedError
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the subsets that there are."""
-        self._subsets = tuple(dict.fromkeys(name for each in samples for name in self.subsets_of(*_gold_and_row(each))))
+        self._subsets = tuple(
+            dict.fromkeys(name for each in samples for name in self.subsets_of(gold_of(each), each.fields))
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -133,8 +136,8 @@ class BySubset(SeesRows, RightOrWrong):
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Score an answer in all subsets of its sample."""
-        gold, row = _gold_and_row(sample)
-        points, own = self.rate(answer, gold), set(self.subsets_of(gold, row))
+        gold = gold_of(sample)
+        points, own = self.rate(answer, gold), set(self.subsets_of(gold, sample.fields))
         return {self.name: points} | {
             name: (points / RIGHT, 1.0) if name in own else (0.0, 0.0) for name in self._subsets
         }
@@ -155,10 +158,6 @@ class ByColumn(BySubset):
         return [
             f"{self.name}_{row.get(column)}" for column, values in self.columns.items() if row.get(column) in values
         ]
-
-
-def _gold_and_row(sample: Sample) -> tuple[Any, Row]:
-    return None if sample.target is None else reference(sample.target), sample.fields
 
 
 def text_of(prediction: Any, evaluator: str) -> str:
@@ -264,10 +263,6 @@ class CorpusMetric(MeasureFamily):
     anew; where two systems are compared, samples of both are measured together.
     """
 
-    def __repr__(self) -> str:
-        """Show the class alone."""
-        return f"{type(self).__name__}()"
-
     def aggregate(self, name: str) -> Aggregate:
         """Measure the samples whose values these are."""
         return Whole(partial(self.figure, name))
@@ -293,7 +288,7 @@ class CorpusMetric(MeasureFamily):
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Return the pair."""
-        return self.observed((answer, None if sample.target is None else reference(sample.target), sample.fields))
+        return self.observed((answer, gold_of(sample), sample.fields))
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Return a pair that is scored outside a run."""

@@ -152,10 +152,6 @@ class ChineseRouge(MeasureFamily):
         self._cut = chinese_cut("JiebaRougeEvaluator")
         self._measure = import_package("JiebaRougeEvaluator", "rouge-chinese").Rouge()
 
-    def __repr__(self) -> str:
-        """Show the class alone."""
-        return "ChineseRouge()"
-
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Compare two texts."""
         found = " ".join(self._cut(general_postprocess(str(prediction)))) or "__no_prediction__"
@@ -176,10 +172,6 @@ class PlainBleu(MeasureFamily):
 
         self.tokenizer = tokenizer
         self._bleu = SACREBLEU(effective_order=True, tokenize=tokenizer)
-
-    def __repr__(self) -> str:
-        """Show the tokenizer."""
-        return f"PlainBleu({self.tokenizer!r})"
 
     def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - there is one name
         """Return the score of the summed counts."""

@@ -9,12 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kshot.cleanups.literals import NO_VALUE, literal
-from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.factories import Factory, plain, with_options
 from kshot.configs.evaluators.scores import BySubset, Points, RightOrWrong, text_of, texts_of
-from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Row
-from kshot.metrics import Metric
 from kshot.metrics.words import edit_distance
 
 _MARK = "<|im_end|>"
@@ -288,10 +286,6 @@ def _area(box: list[float]) -> float:
     return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
 
 
-def _boxes(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return BoxOverlap(**options)
-
-
 EVALUATORS: dict[str, Factory] = {
     "MMStarEvaluator": plain(lambda: ChosenOption("MMStarEvaluator")),
     "MMMUProEvaluator": plain(lambda: ChosenOption("MMMUProEvaluator")),
@@ -303,5 +297,5 @@ EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(("MTBenchEvaluator", "ShareGPTEvaluator"), plain(lambda: SoundOfLetter(2))),
     "RealworldQAEvaluator": plain(AfterAnswer),
     **dict.fromkeys(("DocVQAEvaluator", "InfoVQAEvaluator"), plain(NearAnswer)),
-    "BBoxIoUEvaluator": _boxes,
+    "BBoxIoUEvaluator": with_options(BoxOverlap),
 }

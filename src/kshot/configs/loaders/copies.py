@@ -55,17 +55,9 @@ def _zero_shot(loader: Loader) -> Loader:
 # ---- languages and common sense ----
 
 
-def _translation_row(row: Row) -> Row:
-    return {**without(row, "translation"), **row["translation"]}
-
-
 def _winograd_row(row: Row) -> Row:
     first, second = row["options"][:2]
     return {**without(row, "text", "options", "source"), "prompt": row["text"], "opt1": first, "opt2": second}
-
-
-def _wnli_row(row: Row) -> Row:
-    return {**row, "label_option": {1: "A", 0: "B", -1: -1}[row["label"]]}
 
 
 def _truthful_row(row: Row) -> Row:
@@ -106,10 +98,6 @@ def _medxpert_row(row: Row) -> Row:
     return {**row, "start": "A", "end": end, "prompt_mode": "zero-shot"}
 
 
-def _beyond_row(row: Row) -> Row:
-    return {"question" if name == "problem" else name: value for name, value in row.items()}
-
-
 # ---- files that lie in a folder of their own ----
 
 
@@ -145,21 +133,25 @@ def _compared_row(row: Row) -> Row:
     return {**row, "prompt": prompt, "label": known(letters, row["label"], "label")}
 
 
-def _compared(place: DataPlace) -> Splits:
-    return {"train": place.json_lines(place.only_file(), _compared_row)}
-
-
 LOADERS = {
-    "IWSLT2017Dataset": _copy("iwslt2017", _translation_row),
+    "IWSLT2017Dataset": _copy("iwslt2017", lambda row: {**without(row, "translation"), **row["translation"]}),
     "CrowspairsDataset": _copy("crows_pairs", lambda row: {**row, "label": 0}),
     "CrowspairsDatasetV2": _copy("crows_pairs", lambda row: {**row, "label": "A"}),
     "WinogradDataset": _copy("winograd_wsc", _winograd_row),
-    "wnliDataset": _copy("glue", _wnli_row),
+    "wnliDataset": _copy("glue", lambda row: {**row, "label_option": {1: "A", 0: "B", -1: -1}[row["label"]]}),
     "TruthfulQADataset": _copy("truthful_qa", _truthful_row),
-    "CValuesDataset": Loader(_compared, _compared_row, lambda row: row.get("label") not in ("A", "B")),
+    "CValuesDataset": Loader(
+        lambda place: {"train": place.json_lines(place.only_file(), _compared_row)},
+        _compared_row,
+        lambda row: row.get("label") not in ("A", "B"),
+    ),
     "OlymMATHDataset": _copy("RUC-AIBOX/OlymMATH", subset=_subset("subset")),
     "OmniMathDataset": _copy("KbsdJames/Omni-MATH", alone="test"),
-    "BeyondAIMEDataset": _copy("ByteDance-Seed/BeyondAIME", _beyond_row, alone="test"),
+    "BeyondAIMEDataset": _copy(
+        "ByteDance-Seed/BeyondAIME",
+        lambda row: {"question" if name == "problem" else name: value for name, value in row.items()},
+        alone="test",
+    ),
     "CRUXEvalDataset": _copy("cruxeval-org/cruxeval", alone="test"),
     "MMLUCFDataset": Loader(_mmlu_cf, _mmlu_cf_row, hub="microsoft/MMLU-CF"),
     "RBenchDataset": _copy(

@@ -124,10 +124,6 @@ def _agieval(place: DataPlace) -> Splits:
     return place.json_lines(path, partial(_agieval_row, place.framework))
 
 
-def _has_option_list(row: Row) -> bool:
-    return not isinstance(row.get("options"), str)
-
-
 def _listed(place: DataPlace, path_parts: tuple[str, ...], key: str) -> list[Row]:
     path = place.file(*path_parts)
     found = place.json(path)
@@ -142,17 +138,15 @@ def _examples(place: DataPlace) -> Splits:
     return _listed(place, (f"{place.text('name')}.json",), "examples")
 
 
-def _gaokao(place: DataPlace) -> Splits:
-    return _listed(place, (place.text("filename").lstrip("/"),), "example")
-
-
 LOADERS = {
     **dict.fromkeys(("MMLUDataset", "MMLUArabicDataset"), Loader(_mmlu, _mmlu_row)),
     "CEvalDataset": Loader(_ceval),
     **dict.fromkeys(("CMMLUDataset", "FinanceIQDataset"), Loader(_cmmlu, _cmmlu_row)),
     "MMLUProDataset": Loader(_mmlu_pro, _mmlu_pro_row, hub="TIGER-Lab/MMLU-Pro"),
     "RaceDataset": Loader(_race, _race_row),
-    "AGIEvalDataset_v2": Loader(_agieval, partial(_agieval_row, ""), _has_option_list),
+    "AGIEvalDataset_v2": Loader(
+        _agieval, partial(_agieval_row, ""), lambda row: not isinstance(row.get("options"), str)
+    ),
     **dict.fromkeys(("BBHDataset", "CharmDataset"), Loader(_examples)),
-    "GaokaoBenchDataset": Loader(_gaokao),
+    "GaokaoBenchDataset": Loader(lambda place: _listed(place, (place.text("filename").lstrip("/"),), "example")),
 }

@@ -52,10 +52,6 @@ def _has_box(row: Row) -> bool:
     return _BOX in str(row.get("solution"))
 
 
-def _gsm8k(place: DataPlace) -> Splits:
-    return place.splits(("train", "test"), lambda split: place.json_lines(place.file(f"{split}.jsonl")))
-
-
 def _aime_row(row: Row) -> Row:
     return {**row, "question": row["origin_prompt"], "answer": row["gold_answer"]}
 
@@ -103,21 +99,9 @@ def _theorems(place: DataPlace) -> Splits:
     return {"test": typed(read) if path.suffix == ".csv" else [*read]} if isinstance(read, list) else read
 
 
-def _theorem_row(row: Row) -> Row:
-    return {**row, "Answer": str(row["Answer"])}
-
-
 # ---- contests and short answers ----
 
 _OLYMPIAD = ("language", "subject", "question_type", "answer_type", "is_multiple_answer", "unit", "error")
-
-
-def _kcle_row(row: Row) -> Row:
-    return {"input": row["input"], "target": row["target"]}
-
-
-def _gaokao_row(row: Row) -> Row:
-    return {**row, "extract_answer": str(row["extract_answer"])}
 
 
 def _olympiad_row(row: Row) -> Row:
@@ -170,16 +154,20 @@ def _stem_row(row: Row) -> Row:
 
 LOADERS = {
     "MATHDataset": Loader(_math, _math_row, _has_box),
-    "GSM8KDataset": Loader(_gsm8k),
+    "GSM8KDataset": Loader(
+        lambda place: place.splits(("train", "test"), lambda split: place.json_lines(place.file(f"{split}.jsonl")))
+    ),
     "Aime2024Dataset": one_file(_aime_row, "aime.jsonl"),
     **dict.fromkeys(("Aime2025Dataset", "Aime2026Dataset"), one_file()),
     "MathBenchDataset": Loader(_mathbench),
     "MGSMSDataset": Loader(_mgsm),
     "TheoremQADataset": Loader(_theorems),
-    "TheoremQADatasetV3": Loader(partial(listed_rows, change=_theorem_row)),
+    "TheoremQADatasetV3": Loader(partial(listed_rows, change=lambda row: {**row, "Answer": str(row["Answer"])})),
     "CMOFibDataset": one_file(_aime_row, "cmo.jsonl"),
-    "KCLEDataset": one_file(_kcle_row),
-    "GaoKaoMATHDataset": Loader(partial(listed_rows, change=_gaokao_row)),
+    "KCLEDataset": one_file(lambda row: {"input": row["input"], "target": row["target"]}),
+    "GaoKaoMATHDataset": Loader(
+        partial(listed_rows, change=lambda row: {**row, "extract_answer": str(row["extract_answer"])})
+    ),
     "OlympiadBenchDataset": Loader(_olympiad, _olympiad_row),
     "BBEHDataset": Loader(_bbeh),
     "SimpleQADataset": Loader(_simpleqa),

@@ -211,18 +211,6 @@ def _from_label(change: Callable[[Row, int], Row]) -> Change:
     return lambda row: change(row, int(row["label"]))
 
 
-def _piqa_row(row: Row, label: int) -> Row:
-    return {**without(row, "id"), "label": label}
-
-
-def _piqa_lettered(row: Row, label: int) -> Row:
-    return {**without(row, "id"), "answer": "NULL" if label < 0 else "AB"[label]}
-
-
-def _siqa_row(row: Row, label: int) -> Row:
-    return {**row, "label": label}
-
-
 def _siqa_candidates(row: Row, label: int) -> Row:
     """Keep every form in which each answer may be given."""
     candidates = [[f"{letter}. {row[f'answer{letter}']}", letter, row[f"answer{letter}"]] for letter in "ABC"]
@@ -300,10 +288,6 @@ def _relabelled(row: Row, *, labels: dict[str, str], disputed: str = "") -> Row 
     return None if disputed and label == disputed else {**row, "label": known(labels, label, "label")}
 
 
-def _binary(row: Row) -> Row:
-    return {**row, "label": "AB"[int(row["label"])]}
-
-
 def _is_unlettered(row: Row, *, letters: str = "ABC") -> bool:
     """Whether the label of a row is none of the letters: the row is raw."""
     return row.get("label") not in tuple(letters)
@@ -328,14 +312,6 @@ def _with_name(row: Row, *, split: Callable[[str], list[str]], between: str) -> 
 def _chid_row(row: Row) -> Row:
     filled = {f"content{n}": row["content"].replace(_BLANK, idiom) for n, idiom in enumerate(row["candidates"])}
     return {**row, **filled}
-
-
-def _tnews_row(row: Row) -> Row:
-    return {**row, "label_desc2": known(_NEWS, row["label_desc"], "label_desc")}
-
-
-def _csl_row(row: Row) -> Row:
-    return {**row, "keywords": "，".join(row["keyword"])}
 
 
 def _reviews_row(row: Row) -> Row:
@@ -371,9 +347,9 @@ LOADERS = {
     "WinograndeDataset": one_file(_NUMBERED_ANSWER, "dev.jsonl"),
     "WinograndeDatasetV2": one_file(_LETTERED_ANSWER, "dev.jsonl"),
     "WinograndeDatasetV3": Loader(_winogrande_examples, _LETTERED_ANSWER),
-    "PIQADataset": _pair(_piqa_row),
-    "PIQADatasetV2": _pair(_piqa_lettered),
-    "siqaDataset": _pair(_siqa_row),
+    "PIQADataset": _pair(lambda row, label: {**without(row, "id"), "label": label}),
+    "PIQADatasetV2": _pair(lambda row, label: {**without(row, "id"), "answer": "NULL" if label < 0 else "AB"[label]}),
+    "siqaDataset": _pair(lambda row, label: {**row, "label": label}),
     "siqaDataset_V2": _pair(_siqa_candidates),
     **dict.fromkeys(("BoolQDataset", "WiCDataset"), listed_files(_truth_number)),
     **dict.fromkeys(
@@ -383,12 +359,14 @@ LOADERS = {
     "BoolQDatasetV3": one_file(_boolq_sentences, "val.jsonl", is_raw=_begins_small),
     "CMNLIDataset": one_file(_judged, "dev.json", is_raw=_is_unlettered),
     "CMNLIDatasetV2": one_file(_THREE_LABELS, "dev.json", is_raw=_is_unlettered),
-    "AFQMCDatasetV2": one_file(_binary, "dev.json", is_raw=_is_unlettered),
+    "AFQMCDatasetV2": one_file(
+        lambda row: {**row, "label": "AB"[int(row["label"])]}, "dev.json", is_raw=_is_unlettered
+    ),
     "AXDatasetV2": one_file(partial(_relabelled, labels=_ENTAILMENT), is_raw=_is_unlettered),
     "CluewscDataset": listed_files(partial(_with_name, split=list, between="")),
     "CHIDDataset": listed_files(_chid_row),
-    "TNewsDataset": listed_files(_tnews_row),
-    "CslDataset": listed_files(_csl_row),
+    "TNewsDataset": listed_files(lambda row: {**row, "label_desc2": known(_NEWS, row["label_desc"], "label_desc")}),
+    "CslDataset": listed_files(lambda row: {**row, "keywords": "，".join(row["keyword"])}),
     "EprstmtDatasetV2": one_file(_reviews_row, is_raw=_is_unlettered),
     "WSCDataset": listed_files(_wsc_row),
     "COPADatasetV2": one_file(partial(_numbered, letters="AB"), is_raw=_is_unlettered),

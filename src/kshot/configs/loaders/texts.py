@@ -42,6 +42,10 @@ def _tabbed(place: DataPlace, *, prefix: str, first: str) -> Splits:
     return place.splits(("dev", "test"), read)
 
 
+def _first_answer(row: Row) -> Row:
+    return {**row, "answer": row["answer"][0]}
+
+
 def _open_questions(
     place: DataPlace, *, prefix: str, splits: tuple[str, str] = ("validation", "train"), first: str = ""
 ) -> Splits:
@@ -52,10 +56,6 @@ def _open_questions(
         return place.json_lines(place.file(f"{prefix}{split}.jsonl"), change)
 
     return place.splits(splits, read)
-
-
-def _first_answer(row: Row) -> Row:
-    return {**row, "answer": row["answer"][0]}
 
 
 # ---- CMRC and DRCD: the form of SQuAD ----
@@ -85,26 +85,14 @@ def _questions_of(document: Row) -> list[Row]:
 # ---- DROP, LAMBADA, IFEval, XSum, LCSTS ----
 
 
-def _drop_row(row: Row) -> Row:
-    return {"prompt": row["context"], "answers": row["ref_text"]}
-
-
 def _one_split(split: str, name: str, change: Change | None = None) -> Loader:
     return Loader(lambda place: {split: place.json_lines(place.only_file(name), change)}, change)
-
-
-def _ifeval_row(row: Row) -> Row:
-    return {"prompt": row["prompt"], "reference": row}
 
 
 def _xsum_row(row: Row) -> Row | None:
     """Keep two columns; a text that is missing is written as a number that is none (NaN)."""
     made = {"dialogue": row["dialogue"], "summary": row["summary"]}
     return None if any(isinstance(value, float) for value in made.values()) else made
-
-
-def _xsum(place: DataPlace) -> Splits:
-    return place.json_lines(place.only_file("dev.jsonl"), _xsum_row, limit=1000)
 
 
 def _lcsts(place: DataPlace) -> Splits:
@@ -274,10 +262,16 @@ LOADERS = {
     "NaturalQuestionDatasetCN": Loader(partial(_open_questions, prefix="", splits=("dev", "test"), first="dev")),
     **dict.fromkeys(("TriviaQADatasetV3", "JsonlDataset"), one_file()),
     **dict.fromkeys(("CMRCDataset", "DRCDDataset"), Loader(_passages)),
-    "DropOpenAIDataset": _one_split("validation", "dev.jsonl", _drop_row),
+    "DropOpenAIDataset": _one_split(
+        "validation", "dev.jsonl", lambda row: {"prompt": row["context"], "answers": row["ref_text"]}
+    ),
     "lambadaDataset": _one_split("test", "test.jsonl"),
-    "IFEvalDataset": one_file(_ifeval_row, "input_data.jsonl"),
-    "XsumDataset": Loader(_xsum, _xsum_row, lambda row: "dialogue" in row),
+    "IFEvalDataset": one_file(lambda row: {"prompt": row["prompt"], "reference": row}, "input_data.jsonl"),
+    "XsumDataset": Loader(
+        lambda place: place.json_lines(place.only_file("dev.jsonl"), _xsum_row, limit=1000),
+        _xsum_row,
+        lambda row: "dialogue" in row,
+    ),
     "LCSTSDataset": Loader(_lcsts),
     **{
         f"LongBench{task}Dataset": Loader(partial(_longbench, task), partial(_long_row, task))
