@@ -31,7 +31,7 @@ def test_the_home_folder_is_no_root_by_its_name(tmp_path, monkeypatch):
 
 def test_a_named_root(tmp_path):
     file = made(tmp_path / "a" / "b" / "c.py")
-    assert Project(file, tmp_path / "a").roots == (tmp_path / "a",)
+    assert Project(file, tmp_path / "a").roots == [tmp_path / "a"]
     (tmp_path / "other").mkdir()
     assert Project(file, tmp_path / "other").roots == (tmp_path / "a" / "b", tmp_path / "other")
 

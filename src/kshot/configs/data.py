@@ -68,7 +68,7 @@ def names_of(entry: DatasetEntry) -> list[str]:
 
 def given_text(entry: DatasetEntry, data: Mapping[str, str], default: str | None) -> str | None:
     """Return the place that the user names for the rows of an entry; None if there is none."""
-    return next((data[key] for key in names_of(entry) if key in data), default)
+    return next((data[key] for key in names_of(entry) if key in data), default) if data else default
 
 
 def splits_of(

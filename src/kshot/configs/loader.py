@@ -53,7 +53,8 @@ class Config:
         self.datasets: dict[str, list[DatasetEntry]] = {
             name: [self._entry(each) for each in value]
             for name, value in self.variables.items()
-            if name.endswith("datasets") and _holds_dicts(value)
+            if name.endswith("datasets") and isinstance(value, (list, tuple))
+            if all(isinstance(each, dict) for each in value)
         }
         if not self.not_run:
             self.notes += _unread_sections(project.file.name, self.variables)
@@ -88,10 +89,6 @@ class Config:
         for home in self.homes.values():
             home.close()
 
-    @property
-    def _framework(self) -> str:
-        return next(iter(self.frameworks), "")  # sorted: AISBench goes first
-
     def _dicts(self, name: str) -> list[dict[str, Any]]:
         value = self.variables.get(name, [])
         return [each for each in value if isinstance(each, dict)] if isinstance(value, (list, tuple)) else []
@@ -102,7 +99,7 @@ class Config:
             strict=self.strict,
             where=str(self.path),
             registered=self.registered,
-            framework=self._framework,
+            framework=next(iter(self.frameworks), ""),  # sorted: AISBench goes first
             project=self.project,
             homes=self.homes,
             tasks=self._tasks,
@@ -135,15 +132,6 @@ def _unread_sections(file: str, variables: Mapping[str, Any]) -> Iterator[str]:
 def _home_note(home: Home) -> str:
     how = "" if home.found == "--home" else f" ({home.found}; --home names another)"
     return f"home: {home.title} in {home.folder}{how}: what kshot does not know runs by its code, confined"
-
-
-def _mentioned(variables: Mapping[str, Any]) -> set[str]:
-    """Return the projects of which a config names something by text."""
-    return {name for name in FRAMEWORKS if any(names_framework(each, name) for each in variables.values())}
-
-
-def _holds_dicts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(each, dict) for each in value)
 
 
 def load(
@@ -180,9 +168,10 @@ def load(
     codec.make_own = partial(ConfigCallable, process)
     try:
         found = process.load()
-        frameworks = {*found["frameworks"], *_mentioned(found["variables"])}
         homes = {
-            name: each for name, each in find_homes(file, root, network=allow_download).items() if name in frameworks
+            name: each
+            for name, each in find_homes(file, root, network=allow_download).items()
+            if name in found["frameworks"] or names_framework(found["variables"], name)
         }
         config = Config(project, found, process, homes)
     except (KeyError, TypeError, ValueError) as exc:

@@ -130,9 +130,8 @@ def names_framework(value: Any, *frameworks: str) -> bool:
         return value.called.partition(".")[0] in wanted
     if isinstance(value, str):
         return value.partition(".")[0] in wanted and "." in value
-    if isinstance(value, dict):
-        return any(names_framework(each, *frameworks) for each in value.values())
-    return isinstance(value, (list, tuple)) and any(names_framework(each, *frameworks) for each in value)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return any(names_framework(each, *frameworks) for each in parts)
 
 
 def merged(*tables: Mapping[str, T]) -> dict[str, T]:

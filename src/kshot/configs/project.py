@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,51 +92,46 @@ class Project:
         """``file`` and ``config_root`` are real paths."""
         self.file, self.given = file, config_root
         self.root = config_root if config_root is not None and file.is_relative_to(config_root) else _own_root(file)
-        self._roots = list(dict.fromkeys([self.root, *([config_root] if config_root else [])]))
+        self.roots = list(dict.fromkeys([self.root, *([config_root] if config_root else [])]))
+        """The folders that the config reads, its own first. It grows."""
         self._packages = [
             package
             for folder in file.parents
-            for package in (folder / name for name in FRAMEWORKS)
-            if package.is_dir() and not package.is_symlink() and not self._within(package)
+            for name in FRAMEWORKS
+            if (package := folder / name).is_dir() and not package.is_symlink() and not self._within(package)
         ]
         self._above = package_parents(config_root)
         self._served_bytes = 0
 
     @property
-    def roots(self) -> tuple[Path, ...]:
-        """The folders that the config reads, its own first."""
-        return tuple(self._roots)
-
-    @property
     def search_folders(self) -> list[Path]:
         """The folders in which absolute imports of config files are looked for, nearest first."""
-        return list(dict.fromkeys([*self.file.parents, *self._roots, *self._above]))
+        return list(dict.fromkeys([*self.file.parents, *self.roots, *self._above]))
 
     # ---- requests of the confined process ----
 
-    def serve(self, request: Any) -> Any:
+    def serve(self, request: Any) -> dict[str, Any]:
         """Answer a request of the confined process. Whatever it holds is not trusted."""
-        match request:
-            case ["find", [*paths]] if all(isinstance(path, str) for path in paths):
-                return self._answer(lambda: self.find(paths))
-            case ["read", str(path)]:
-                return self._answer(lambda: self.read(path).decode("latin-1"))
-            case ["list", str(path)]:
-                return self._answer(lambda: self.listing(path))
-            case ["stat", str(path)]:
-                return self._answer(lambda: self.status(path))
-        return {"refused": "something that is not a path"}
-
-    @staticmethod
-    def _answer(action: Callable[[], Any]) -> dict[str, Any]:
         try:
-            return {"found": action()}
+            return {"found": self._served(request)}
         except NotAllowed as exc:
             return {"refused": str(exc)}
         except (FileNotFoundError, NotADirectoryError):
             return {"found": None}
         except (OSError, ValueError) as exc:
             return {"refused": getattr(exc, "strerror", None) or str(exc)}
+
+    def _served(self, request: Any) -> Any:
+        match request:
+            case ["find", [*paths]] if all(isinstance(path, str) for path in paths):
+                return self.find(paths)
+            case ["read", str(path)]:
+                return self.read(path).decode("latin-1")
+            case ["list", str(path)]:
+                return self.listing(path)
+            case ["stat", str(path)]:
+                return self.status(path)
+        raise NotAllowed("something that is not a path")
 
     def find(self, paths: Sequence[str]) -> tuple[str, str] | None:
         """Return the first of these files that there is, and its text; None if there is none.
@@ -200,7 +195,7 @@ class Project:
     def check(self, path: Path, also: Sequence[Path] = ()) -> Path:
         """Return the real path of something that may be read, or raise ``NotAllowed``; ``also``: further roots."""
         real = Path(os.path.realpath(path))
-        for root in (*self._roots, *also):
+        for root in (*self.roots, *also):
             if real.is_relative_to(root):
                 hidden = next((part for part in real.relative_to(root).parts if part.startswith(".")), None)
                 if hidden is not None and real != self.file:
@@ -216,8 +211,8 @@ class Project:
             return self.check(Path(path))
         package = next((each for each in self._packages if Path(path).is_relative_to(each)), None)
         real = self.check(Path(path), also=[package] if package else ())
-        if package is not None and package not in self._roots and real.is_file():
-            self._roots.append(package)
+        if package is not None and package not in self.roots and real.is_file():
+            self.roots.append(package)
         return real
 
     @contextmanager
@@ -235,7 +230,7 @@ class Project:
             os.close(descriptor)
 
     def _within(self, path: Path, *also: Path) -> bool:
-        return any(path.is_relative_to(root) for root in (*self._roots, *also))
+        return any(path.is_relative_to(root) for root in (*self.roots, *also))
 
 
 def _check_opened(descriptor: int, real: Path) -> None:

@@ -35,6 +35,7 @@ gives the mode (by its name), ``labels``, ``gen_field_replace_token`` and ``infe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from kshot.configs.planning import PromptMode, PromptPlan, label_list, located, located_in_row, make_plan
@@ -203,7 +204,7 @@ class Rendered:
 
     def text(self, index: int, meta: Meta | None = None) -> Any:
         """Return what a base model reads for a row."""
-        return self._each(index, lambda filled, mode: with_meta(filled, meta, mode, strict=self.strict))
+        return self._each(index, partial(with_meta, meta=meta, strict=self.strict))
 
     def whole_text(self, index: int, meta: Meta | None = None) -> str:
         """Return the text of a row to its end, as it is scored where there are no labels."""
@@ -213,15 +214,17 @@ class Rendered:
 
     def chat(self, index: int, meta: Meta | None = None) -> Any:
         """Return what a chat model reads for a row."""
-        return self._each(index, lambda filled, mode: self._messages(filled, meta, mode))
+        return self._each(index, partial(self._messages, meta=meta))
 
     def _messages(self, filled: Filled, meta: Meta | None, mode: Mode) -> list[dict[str, Any]]:
         return chat_messages(filled, meta, mode, strict=self.strict, whole_turns=self._whole_turns)
 
-    def _each(self, index: int, read: Callable[[Filled, Mode], Any]) -> Any:
+    def _each(self, index: int, read: Callable[..., Any]) -> Any:
         output = self.output_of(index)
         with located_in_row(f"{self.rows.abbr}, row {index}"):
-            return [read(filled, "ppl") for filled in output] if self.labels is not None else read(output, "gen")
+            if self.labels is not None:
+                return [read(filled, mode="ppl") for filled in output]
+            return read(output, mode="gen")
 
     def texts(self, meta: Meta | None = None) -> list[Any]:
         """Return what a base model reads, for every row."""

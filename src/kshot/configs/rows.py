@@ -77,8 +77,7 @@ class SelectedRows:
         return index % (len(rows) // repeats) if self.in_blocks else index // repeats
 
     def _with_columns(self, row: Row, split: str, number: int) -> Row:
-        added = {"subdivision": f"{self.abbr}_{split}", "idx": number}
-        return {**row, **{name: value for name, value in added.items() if name not in row}}
+        return {**row, "subdivision": f"{self.abbr}_{split}", "idx": number, **row}
 
 
 def read_rows(

@@ -293,12 +293,14 @@ class ConfigSource(Source[ConfigSettings]):
     @cached_property
     def _judge_entries(self) -> list[ModelEntry]:
         """The judges of the config: ``judge_models``, and the ``judge_cfg`` of its evaluators."""
-        evaluators = [each.eval_cfg.get("evaluator") for each in self.entries]
-        judges = [each.get("judge_cfg") for each in evaluators if isinstance(each, Mapping)]
-        found = [*self.config.judge_models, *(each for each in judges if isinstance(each, Mapping) and each)]
+        found: list[Mapping[str, Any]] = [*self.config.judge_models]
+        for entry in self.entries:
+            evaluator = entry.eval_cfg.get("evaluator")
+            judge = evaluator.get("judge_cfg") if isinstance(evaluator, Mapping) else None
+            found += [judge] if judge and isinstance(judge, Mapping) else []
         return [ModelEntry(body, str(self.path), "--judge") for body in found]
 
-    @property
+    @cached_property
     def entries(self) -> list[DatasetEntry]:
         """The entries to run."""
         chosen = self.config.chosen
@@ -385,7 +387,7 @@ class ConfigSource(Source[ConfigSettings]):
         scored: bool,
     ) -> list[Task[Any]]:
         """Compile an entry; its rows are read once, whichever models they are put to."""
-        data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
+        data = self._places(settings)
         if number not in self._rows:
             self._rows[number] = splits_of(entry, data, settings.dataset_path)
         task = ConfigTask(
@@ -400,12 +402,17 @@ class ConfigSource(Source[ConfigSettings]):
         )
         return [task.task(scored=scored)]
 
+    def _places(self, settings: ConfigSettings) -> Mapping[str, str]:
+        """Return the places of rows that the user names, by key; those of this source come first."""
+        given = [text for text in settings.data if "=" in text] if settings.data else []
+        return {**read_data(given), **self._data} if given else self._data
+
     def checks(self, settings: ConfigSettings, judge: str | KshotError | None = None) -> Iterator[EntryCheck]:
         """Say of each entry what of it would run, and what is missing.
 
         ``judge``: the model that a run would ask, or why the one that is named cannot be opened.
         """
-        data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
+        data = self._places(settings)
         if settings.model_type is None and self.model_entries:
             chat = all(entry.model_type == "chat" for entry in self.model_entries)
             settings = settings.with_values(model_type="chat" if chat else "base")
@@ -422,19 +429,20 @@ class ConfigSource(Source[ConfigSettings]):
         """
         by_task = {result.task.name: result for result in results}
         for variable, entries in self.config.datasets.items():
-            names = [self._shown(each.abbr) for each in entries]
-            metrics = {tuple(measure.name for measure in by_task[name].measures()) for name in names if name in by_task}
-            whole = variable != "datasets" and len(names) > 1 and all(name in by_task for name in names)
-            if whole and len(metrics) == 1:
+            names = [self._shown(each.abbr) for each in entries] if variable != "datasets" and len(entries) > 1 else []
+            if not names or not all(name in by_task for name in names):
+                continue
+            metrics = {tuple(measure.name for measure in by_task[name].measures()) for name in names}
+            if len(metrics) == 1:
                 yield from average_rows(self._shown(variable), {name: by_task[name] for name in names}, None)
-        yield from self._group_rows(by_task)
+        if groups := summary_groups(self.config.variables):
+            yield from self._group_rows(groups, by_task)
 
-    def _group_rows(self, by_task: Mapping[str, TaskResult]) -> Iterator[ResultRow]:
+    def _group_rows(
+        self, groups: Sequence[Mapping[str, Any]], by_task: Mapping[str, TaskResult]
+    ) -> Iterator[ResultRow]:
         """Yield the figures of the summarizer's groups, which name entries by their abbr."""
-        groups, abbrs = (
-            summary_groups(self.config.variables),
-            {self._shown(each.abbr): each.abbr for each in self.entries},
-        )
+        abbrs = {self._shown(each.abbr): each.abbr for each in self.entries}
         results = [replace(result, task=replace(result.task, name=abbrs[name])) for name, result in by_task.items()]
         for row in group_rows(groups, results, str(self.path)):
             name = self._shown(str(row["task"]))

@@ -25,7 +25,10 @@ def summary_groups(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def group_notes(variables: Mapping[str, Any], tasks: Collection[str]) -> Iterator[str]:
     """Yield a note on each group that is written wrongly, which has no figures; ``tasks`` are those of the config."""
-    for group in _written_groups(variables):
+    written = _written_groups(variables)
+    if not written:
+        return
+    for group in written:
         if fault := _fault(group):
             yield f"a summary group is left out: {fault}"
     groups = {str(group["name"]): _parts(group) for group in summary_groups(variables)}

@@ -77,6 +77,7 @@ class ConfigTask:
         self.meta: Mapping[str, Any] | None = self.model_cfg.get("meta_template")
         splits = with_attacked_prompt(entry, without_copies(entry, splits))
         self.rendered, self._retriever = entry.prepare(splits, retriever=retriever, count=count)
+        self.mode = entry.mode
         self._media = PromptMedia(entry, media_places)
         if holds_media(self.rendered.plan.prompt_template):
             self.kind = "chat"  # text has no place for them
@@ -93,7 +94,7 @@ class ConfigTask:
             self.entry = self.entry.with_body(eval_cfg={})
         samples = self.samples()
         self._show_rows(metrics, samples)
-        keeps = self.settings.keep_thoughts and self.entry.mode not in (*LOSS_MODES, "clp")
+        keeps = self.settings.keep_thoughts and self.mode not in (*LOSS_MODES, "clp")
         return Task(
             self.entry.abbr,
             samples,
@@ -102,8 +103,8 @@ class ConfigTask:
             metrics,
             notes=(*self.notes, *([_THOUGHTS_KEPT] if keeps else [])),
             facts={"retriever": self._retriever.facts, "mode": "strict" if self.entry.strict else "compat"}
-            | self._code_facts(),
-            labels=self._code_labels(),
+            | (self._code_facts() if self.entry.used else {}),
+            labels=self._code_labels() if self.entry.used else {},
             keep_thoughts=keeps,
             provisional=is_provisional(self._retriever),
         )
@@ -147,15 +148,14 @@ class ConfigTask:
             for name in homes
         }
         found = {name: {"digest": home.digest, "parts": parts[name]} for name, home in homes.items()}
-        return {"home": found} if found else {}
+        return {"home": found}
 
     def _code_labels(self) -> dict[str, Any]:
         """Return what the table says of the code of homes: which parts of the task it ran."""
         kinds: dict[str, dict[str, None]] = {}
         for (part, _), home in self.entry.used.items():
             kinds.setdefault(home.title, {})[part] = None
-        said = "; ".join(f"{', '.join(parts)} by {title}" for title, parts in kinds.items())
-        return {"code": said} if said else {}
+        return {"code": "; ".join(f"{', '.join(parts)} by {title}" for title, parts in kinds.items())}
 
     def samples(self) -> list[Sample]:
         """Return a sample for each test row; its position is the row's number."""
@@ -199,10 +199,10 @@ class ConfigTask:
         system = self.settings.system_prompt or self.model_cfg.get("system_prompt")
         if rendered.mode == "multiturn":
             return place, system
-        if self.entry.mode == FUNCTION_MODE:
+        if self.mode == FUNCTION_MODE:
             row = rendered.rows.test[place]
             return function_turns(row, f"{self.entry.place}, row {place}"), system
-        if self.entry.mode in LOSS_MODES:
+        if self.mode in LOSS_MODES:
             return scored_texts(self.entry, rendered, place, kind=self.kind, meta=self.meta, system=system)
         shown = rendered.text(place, self.meta) if self.kind == "text" else rendered.chat(place, self.meta)
         with located_in_row(f"{self.entry.place}, row {place}"):
@@ -210,9 +210,9 @@ class ConfigTask:
 
     def _method(self, metrics: Sequence[Metric]) -> ConfigMethod:
         entry = self.entry
-        if entry.mode in LOSS_MODES:
+        if self.mode in LOSS_MODES:
             return scoring_method(entry, self.rendered.labels)
-        if entry.mode == "clp":
+        if self.mode == "clp":
             return probabilities(entry, all_options=any(isinstance(each, CorpusMetric) for each in metrics))
         options, note = sampling(entry, self.settings, self.model_cfg, self.times)
         if note:
@@ -220,7 +220,7 @@ class ConfigTask:
         extract = self._extraction()
         method: ConfigMethod = (
             function_calls(extract, options, self.kind)
-            if entry.mode == FUNCTION_MODE
+            if self.mode == FUNCTION_MODE
             else conversation(self.rendered, extract, options, self.kind, self.meta, read=self._media.content)
             if self.rendered.mode == "multiturn"
             else generate_by_row(extract, options)
@@ -267,7 +267,9 @@ class ConfigTask:
                 hint="Write eval_cfg=dict(evaluator=dict(type=AccEvaluator)).",
             )
         body = config if isinstance(config, Mapping) else {"type": config}
-        metric = with_base(evaluator(body, entry.scope), entry)
+        metric = evaluator(body, entry.scope)
+        if entry.get("given_pred"):
+            metric = with_base(metric, entry)
         if entry.get("judge_infer_cfg"):
             metric = judge_of_inference(entry["judge_infer_cfg"], entry.eval_cfg, entry.scope, metric)
         if self.rendered.mode == "multiturn":

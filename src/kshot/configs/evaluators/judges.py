@@ -371,9 +371,9 @@ class PairJudge(JudgeEvaluator):
 
 
 def with_base(metric: Metric, entry: DatasetEntry) -> Metric:
-    """Return a judge that compares pairs, if the entry names replies of a base model; else the metric as it is."""
-    given = entry.get("given_pred")
-    if not isinstance(metric, JudgeEvaluator) or not isinstance(metric.reading, Wins) or not given:
+    """Return a judge of pairs with the replies of the base model that the entry names; other metrics as they are."""
+    given = entry["given_pred"]
+    if not isinstance(metric, JudgeEvaluator) or not isinstance(metric.reading, Wins):
         return metric
     body = given[0] if isinstance(given, (list, tuple)) else given
     if not isinstance(body, Mapping) or not {"abbr", "path"} <= set(body):

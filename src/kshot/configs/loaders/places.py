@@ -167,8 +167,8 @@ def _beside(entry: DatasetEntry) -> list[Path]:
 
 def data_folders(entry: DatasetEntry) -> list[Path]:
     """Return the folders, outside its project, in which a config may name rows."""
-    tops = [Path(os.path.realpath(top)) for top in (Path.cwd(), *_beside(entry), *_caches())]
-    return [top / folder for top in tops for folder in _DATA_FOLDERS]
+    tops = map(os.path.realpath, (Path.cwd(), *_beside(entry), *_caches()))
+    return [Path(top, folder) for top in tops for folder in _DATA_FOLDERS]
 
 
 def check_place(entry: DatasetEntry, place: Path) -> None:
