@@ -33,7 +33,7 @@ def test_a_named_root(tmp_path):
     file = made(tmp_path / "a" / "b" / "c.py")
     assert Project(file, tmp_path / "a").roots == [tmp_path / "a"]
     (tmp_path / "other").mkdir()
-    assert Project(file, tmp_path / "other").roots == (tmp_path / "a" / "b", tmp_path / "other")
+    assert Project(file, tmp_path / "other").roots == [tmp_path / "a" / "b", tmp_path / "other"]
 
 
 def test_an_import_that_climbs_needs_the_root_to_be_named(tmp_path):
@@ -53,7 +53,7 @@ def test_a_package_above_counts_once_it_is_imported(tmp_path):
         project.read(str(configs / "hint.txt"))
     assert project.find([str(configs / "datasets" / "gsm8k" / "gsm8k_gen.py")])
     assert project.read(str(configs / "hint.txt")) == b"think"
-    assert project.roots == (tmp_path / "mine", tmp_path / "opencompass")
+    assert project.roots == [tmp_path / "mine", tmp_path / "opencompass"]
 
 
 def test_a_package_that_is_a_link_is_none(tmp_path):
