@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kshot import retrievers
@@ -46,16 +46,14 @@ _OWN_TASKS = ("OpenICL", "Empty")
 
 def tasks_named(variables: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the framework's special tasks by which a whole evaluation file runs its entries."""
-    return tuple(dict.fromkeys(_tasks(variables)))
-
-
-def _tasks(variables: Mapping[str, Any]) -> Iterator[str]:
+    found: dict[str, None] = {}
     for section in ("infer", "eval"):
         value: Any = variables.get(section)
         for key in ("runner", "task", "type"):
             value = value.get(key) if isinstance(value, Mapping) else None
         if value is not None and not short(value).startswith(_OWN_TASKS):
-            yield short(value)
+            found[short(value)] = None
+    return tuple(found)
 
 
 def what_it_is(body: Mapping[str, Any], tasks: tuple[str, ...]) -> tuple[str, str]:

@@ -118,8 +118,11 @@ def _notes(project: Project, lacking: str) -> Iterator[str]:
 
 def _unread_sections(file: str, variables: Mapping[str, Any]) -> Iterator[str]:
     """Note the sections of a whole evaluation file that have no effect."""
-    sections = {name: each for name in _RUNNING if isinstance(each := variables.get(name), Mapping) and each}
-    found = [f"{name} ({', '.join(f'{key!s:.40}' for key in [*each][:_KEYS])})" for name, each in sections.items()]
+    found = [
+        f"{name} ({', '.join(f'{key!s:.40}' for key in [*each][:_KEYS])})"
+        for name in _RUNNING
+        if isinstance(each := variables.get(name), Mapping) and each
+    ]
     if found:
         one = "has" if len(found) == 1 else "have"
         yield f"{' and '.join(found)} of {file} {one} no effect: kshot divides, runs and scores the work in its own way"

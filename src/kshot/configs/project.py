@@ -52,13 +52,6 @@ def home_folder(given: str | Path, file: Path) -> Path:
     raise UsageError(f"there is neither {named} in it", where=f"--home {given}", hint=hint)
 
 
-def package_parents(folder: Path | None) -> list[Path]:
-    """Return the folders that hold the package in which a folder lies: imports by the package's name begin there."""
-    if folder is None:
-        return []
-    return [each.parent for each in (folder, *folder.parents) if each.name in FRAMEWORKS]
-
-
 def _real(given: str | Path) -> Path | None:
     """Return a real path; None where it cannot be one: no such user, or letters that no path has."""
     try:
@@ -100,7 +93,9 @@ class Project:
             for name in FRAMEWORKS
             if (package := folder / name).is_dir() and not package.is_symlink() and not self._within(package)
         ]
-        self._above = package_parents(config_root)
+        above = (config_root, *config_root.parents) if config_root is not None else ()
+        self._above = [each.parent for each in above if each.name in FRAMEWORKS]
+        """The folders that hold the package in which the given root lies: imports by the package's name begin there."""
         self._served_bytes = 0
 
     @property

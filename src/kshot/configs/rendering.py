@@ -181,16 +181,13 @@ class Rendered:
                 return [self._scored(index, label, remain_sep=remain_sep) for label in self.labels]
             if self.mode == "multiturn":
                 return self.conversation(index)
-            return self._filled(index)
-
-    def _filled(self, index: int) -> Filled:
-        assert self.plan.prompt_template is not None  # noqa: S101 - only a conversation can be without
-        return self.plan.prompt_template.generate_item(
-            self.rows.asked(index),
-            output_field=self.rows.output_column,
-            output_field_replace_token=self.plan.masked_by,
-            ice_field_replace_token=self.ice_of(index, bare=self.strict),
-        )
+            assert self.plan.prompt_template is not None  # noqa: S101 - only a conversation can be without
+            return self.plan.prompt_template.generate_item(
+                self.rows.asked(index),
+                output_field=self.rows.output_column,
+                output_field_replace_token=self.plan.masked_by,
+                ice_field_replace_token=self.ice_of(index, bare=self.strict),
+            )
 
     def _scored(self, index: int, label: Any, *, remain_sep: bool) -> Filled:
         template, row = self.plan.prompt_template, self.rows.asked(index)

@@ -63,20 +63,18 @@ class SelectedRows:
                 f"the example {index} does not exist: there are {len(self.train)} training rows",
                 hint="" if self.train else "Give rows for the split that reader_cfg names as train_split.",
             )
-        return self._with_columns(self.train[index], "train", self._number(index, self.train, self.train_repeats))
+        return self._with_columns("train", self.train, index, self.train_repeats)
 
     def asked(self, index: int) -> Row:
         """Return a test row with all its columns."""
-        return self._with_columns(self.test[index], "test", self._number(index, self.test, self.test_repeats))
+        return self._with_columns("test", self.test, index, self.test_repeats)
 
     def first_copy(self, number: int) -> int:
         """Return where the first copy of a test row stands, by the number of the row."""
         return number if self.in_blocks else number * self.test_repeats
 
-    def _number(self, index: int, rows: Sequence[Row], repeats: int) -> int:
-        return index % (len(rows) // repeats) if self.in_blocks else index // repeats
-
-    def _with_columns(self, row: Row, split: str, number: int) -> Row:
+    def _with_columns(self, split: str, rows: Sequence[Row], index: int, repeats: int) -> Row:
+        row, number = rows[index], index % (len(rows) // repeats) if self.in_blocks else index // repeats
         return {**row, "subdivision": f"{self.abbr}_{split}", "idx": number, **row}
 
 

@@ -64,7 +64,7 @@ def plain_text(filled: Filled, *, strict: bool = True) -> str:
             _refuse_parts(item)
         prompts.append(item if isinstance(item, str) else item.get("prompt", ""))
     lead = "\n" if not strict and isinstance(filled, PromptList) and prompts and not prompts[0] and any(prompts) else ""
-    return lead + "\n".join(prompt for prompt in prompts if prompt)
+    return lead + "\n".join(filter(None, prompts))
 
 
 def _refuse_parts(item: Mapping[str, Any]) -> None:

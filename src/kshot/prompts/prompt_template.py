@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from kshot.core.errors import DataError
@@ -214,11 +215,11 @@ class PromptTemplate:
         if self.strict:
             if self.sep_token and not keep_sep:
                 shape = splice(shape, self.sep_token, "")
-            return splice(shape, self.ice_token, ice, lambda text: fill(text, row))
+            return splice(shape, self.ice_token, ice, partial(fill, row=row))
         shape = splice(shape, self.ice_token, ice)
         if self.sep_token and not keep_sep:
             shape = splice(shape, self.sep_token, "")
-        return splice(shape, None, "", lambda text: fill(text, row, strict=False))
+        return splice(shape, None, "", partial(fill, row=row, strict=False))
 
 
 def texts_of(shape: Shape) -> Iterable[str]:

@@ -78,7 +78,9 @@ class ConfinedProcess:
         ``held_back`` is a text that the worker reads when it has read its job and forked; the size of the job then
         comes before it. ``command_before`` returns the command that starts the interpreter in this folder.
         """
-        own = _new_folder(profile.folder_prefix)
+        root = Path(tempfile.gettempdir())
+        _remove_leftovers(root, profile.folder_prefix)
+        own = WorkFolder(root, profile.folder_prefix)
         folder = own.path
         confinement = {
             "name": profile.name,
@@ -200,12 +202,6 @@ def _environment(profile: Profile, folder: Path) -> dict[str, str]:
     }
     names = (*profile.passed_on, "SYSTEMROOT")  # Windows starts no program without the last
     return {**clean, **profile.variables, **{name: os.environ[name] for name in names if name in os.environ}}
-
-
-def _new_folder(prefix: str) -> WorkFolder:
-    root = Path(tempfile.gettempdir())
-    _remove_leftovers(root, prefix)
-    return WorkFolder(root, prefix)
 
 
 @cache
