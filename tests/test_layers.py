@@ -140,7 +140,7 @@ def test_imports_point_down():
     assert wrong == []
 
 
-STARTED_BY_NAME = {("sandbox/profiles.py", part) for part in ("configs", "cleanups")}
+STARTED_BY_NAME = {("sandbox/process.py", part) for part in ("configs", "cleanups")}
 """Profiles name the packages whose modules run inside confined processes; they import none of them."""
 
 

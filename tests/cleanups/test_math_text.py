@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.cleanups.math_text import plain_formula, same_formula
+from kshot.cleanups.formulas import plain_formula, same_formula
 from kshot.datasets.llmbox.equivalence import equivalent
 
 

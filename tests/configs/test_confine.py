@@ -6,7 +6,7 @@ import pytest
 
 from kshot.configs import _codec, load
 from kshot.core.errors import DataError
-from kshot.sandbox.profiles import LAYERS
+from kshot.sandbox.process import LAYERS
 from tests.configs.scored import run_entry, scored_entry
 from tests.configs.written import OWN, write
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.configs.evaluators.exams import answer_in
-from kshot.configs.evaluators.science import atoms_in, grid_in, substance
+from kshot.configs.evaluators.math import atoms_in, grid_in, substance
 from kshot.configs.evaluators.vision import chosen
 from kshot.core.errors import DataError
 from tests.configs.scored import figures

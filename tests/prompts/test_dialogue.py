@@ -13,12 +13,12 @@ from kshot.prompts.dialogue import (
     given_chat,
     gold_replies,
     history_text,
+    mark,
     plain_text,
     reply_places,
     with_meta,
     with_replies,
 )
-from kshot.prompts.meta import mark
 
 META = {
     "round": [

@@ -16,8 +16,7 @@ from kshot.configs import load
 from kshot.configs.project import Project
 from kshot.sandbox import program
 from kshot.sandbox.calls import RequestProcess
-from kshot.sandbox.process import ConfinedProcess
-from kshot.sandbox.profiles import CONFIG, PROGRAM
+from kshot.sandbox.process import CONFIG, PROGRAM, ConfinedProcess
 
 ROOT = Path(kshot.__file__).parent
 WORKER = "kshot.configs._worker"
@@ -242,7 +241,7 @@ _KILLED = """
 import os, signal, sys
 from pathlib import Path
 from kshot.sandbox.process import ConfinedProcess
-from kshot.sandbox.profiles import CONFIG, PROGRAM
+from kshot.sandbox.process import CONFIG, PROGRAM
 before = set(os.listdir(os.environ["TMPDIR"]))
 made = [ConfinedProcess(each, "kshot.configs._worker", {}, takes_requests=True) for each in (CONFIG, PROGRAM)]
 folders = [Path(os.environ["TMPDIR"], name) for name in set(os.listdir(os.environ["TMPDIR"])) - before]

@@ -13,8 +13,7 @@ from kshot.configs._codec import Codec
 from kshot.configs.project import Project
 from kshot.core.errors import DataError
 from kshot.sandbox.calls import UNREADABLE, ConfinedFunction, KeptProcess, Refused, RequestProcess, TooSlow
-from kshot.sandbox.process import ProcessOptions
-from kshot.sandbox.profiles import CONFIG, LAYERS
+from kshot.sandbox.process import CONFIG, LAYERS, ProcessOptions
 
 # ---- clean-ups with options of a config, which may be regular expressions ----
 

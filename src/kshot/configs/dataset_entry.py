@@ -9,9 +9,8 @@ from kshot import retrievers
 from kshot.configs.foreign_template import ForeignRetriever, with_foreign_templates
 from kshot.configs.home import Home, Part
 from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
-from kshot.configs.planning import make_plan
 from kshot.configs.project import Project
-from kshot.configs.rendering import PromptKind, Rendered, render
+from kshot.configs.rendering import PromptKind, Rendered, make_plan, render
 from kshot.configs.rows import SelectedRows, Splits, read_rows
 from kshot.configs.scope import Scope, located
 from kshot.configs.values import repeats

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kshot.configs.home import Home
-from kshot.configs.planning import TEMPLATES
+from kshot.configs.rendering import TEMPLATES
 from kshot.configs.rows import SelectedRows
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError

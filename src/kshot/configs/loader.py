@@ -16,7 +16,7 @@ from kshot.configs.names import ConfigCallable, ImportedName, Opaque, names_fram
 from kshot.configs.project import Project, config_file, home_folder, root_folder
 from kshot.core.errors import DataError, KshotError
 from kshot.sandbox.calls import UNREADABLE
-from kshot.sandbox.profiles import LAYERS
+from kshot.sandbox.process import LAYERS
 
 _RUNNING = ("infer", "eval", "judge_infer")
 """The sections of a whole evaluation file for partitioners, runners and their tasks."""

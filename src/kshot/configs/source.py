@@ -17,7 +17,7 @@ from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
 from kshot.configs.media import given_places
 from kshot.configs.models import ModelEntry
-from kshot.configs.planning import make_template
+from kshot.configs.rendering import make_template
 from kshot.configs.rows import Splits
 from kshot.configs.scope import Scope
 from kshot.configs.settings import ConfigSettings

@@ -31,8 +31,7 @@ from kshot.configs.inference import (
     with_attacked_prompt,
 )
 from kshot.configs.media import PromptMedia, holds_media
-from kshot.configs.planning import located_in_row
-from kshot.configs.rendering import PromptKind
+from kshot.configs.rendering import PromptKind, located_in_row
 from kshot.configs.rows import Splits
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.values import repeats, whole_numbers

@@ -14,8 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.records import Row
-from kshot.prompts.dialogue import Filled, Messages, PromptList
-from kshot.prompts.meta import check_role, mark
+from kshot.prompts.dialogue import Filled, Messages, PromptList, check_role, mark
 
 Shape: TypeAlias = str | PromptList
 """A template without its examples and columns."""

@@ -12,8 +12,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.meta import find_undeclared_variables
 
 from kshot.core.errors import DataError
-from kshot.prompts.limited import LimitedEnvironment, rendered
-from kshot.prompts.render_budget import RenderingLimitError
+from kshot.prompts.limited import LimitedEnvironment, RenderingLimitError, rendered
 
 Render: TypeAlias = Callable[[Mapping[str, Any]], str]
 

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from kshot.core.content import media_type
 from kshot.core.errors import DataError
 from kshot.core.records import Row
-from kshot.prompts.dialogue import CHAT_ROLES, TEMPLATE_ROLES, Filled, Messages, PromptList
-from kshot.prompts.meta import check_role, is_mark
+from kshot.prompts.dialogue import CHAT_ROLES, TEMPLATE_ROLES, Filled, Messages, PromptList, check_role, is_mark
 from kshot.prompts.prompt_template import FIELD, PromptTemplate, Shape, fill, fill_tree, splice, texts_of
 
 EXPAND = "expand_column"

@@ -20,8 +20,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, Literal
 
 from kshot.core.errors import DataError
-from kshot.sandbox.process import ConfinedProcess, ProcessOptions
-from kshot.sandbox.profiles import FUNCTION, Profile
+from kshot.sandbox.process import FUNCTION, ConfinedProcess, ProcessOptions, Profile
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # of typing since Python 3.11; type checkers know it everywhere

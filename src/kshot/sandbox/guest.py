@@ -15,7 +15,7 @@ from typing import Any
 from kshot.core.errors import DataError
 from kshot.sandbox._guest_values import plain, restored
 from kshot.sandbox.calls import UNREADABLE, ConfinedFunction, NotConfinedError, Refused, TooSlow
-from kshot.sandbox.profiles import GUEST, LAYERS
+from kshot.sandbox.process import GUEST, LAYERS
 
 CALL_SECONDS = 600.0
 """How long one request may take: a batch, or the loading of rows."""

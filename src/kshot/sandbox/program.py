@@ -38,8 +38,7 @@ from kshot.core.errors import KshotError, UsageError
 from kshot.core.records import AskFailed, Failed
 from kshot.core.visible import ADDRESS, OBJECT
 from kshot.sandbox._wire import MAX_REPORT_BYTES, Decoder, Garbled
-from kshot.sandbox.process import ConfinedProcess
-from kshot.sandbox.profiles import LAYERS, PROGRAM
+from kshot.sandbox.process import LAYERS, PROGRAM, ConfinedProcess
 
 MEMORY_MB = PROGRAM.limits.memory_mb
 UNSAFE_NOTE = "--unsafe-programs: programs that a model wrote may have run without protection by the kernel"

@@ -7,7 +7,7 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
-from kshot.cleanups.math_text import plain_formula
+from kshot.cleanups.formulas import plain_formula
 from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.factories import Factory, plain, with_options
 from kshot.configs.evaluators.scores import RIGHT, WRONG, MeasureFamily, Points, RightOrWrong, Share, listed, text_of

@@ -17,7 +17,6 @@ from kshot.configs.evaluators import (
     options,
     programs,
     row_groups,
-    science,
     summaries,
     vision,
 )
@@ -31,7 +30,7 @@ from kshot.metrics import Metric
 
 EVALUATORS: dict[str, Factory] = merged(
     *(each.EVALUATORS for each in (basic, bfcl, exams, judges, livecode, long_contexts, losses, math, options)),
-    *(each.EVALUATORS for each in (programs, row_groups, science, summaries, vision)),
+    *(each.EVALUATORS for each in (programs, row_groups, summaries, vision)),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kshot.cleanups.math_text import same_formula
+from kshot.cleanups.formulas import same_formula
 
 
 def equivalent(one: Any, other: Any, verbose: bool = False) -> bool:  # noqa: ARG001, FBT001, FBT002 - LLMBox's signature
