@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.backends import open_model
 from kshot.backends.adapters import renamed
-from kshot.backends.choosing import not_taken
+from kshot.backends.checking import not_taken
 from kshot.backends.pool.opening import open_executor, open_pool, runs_in_pool
 from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings

@@ -8,8 +8,15 @@ from typing import Any
 
 from kshot.backends import check_deterministic, model_packages
 from kshot.backends.adapters import as_model
-from kshot.backends.checking import check_answers, check_model, check_reads, check_truncates, is_server
-from kshot.backends.choosing import check_pairs, models_in
+from kshot.backends.checking import (
+    check_answers,
+    check_model,
+    check_pairs,
+    check_reads,
+    check_truncates,
+    is_server,
+    models_in,
+)
 from kshot.backends.making import names_search_engine
 from kshot.backends.pool.opening import check_pool
 from kshot.backends.server.accounts import check_accounts, check_values, options_of_spec

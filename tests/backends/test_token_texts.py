@@ -1,9 +1,7 @@
 """Which part of a text each token shows: by where tokens end, and by decoding them."""
 
-import pytest
-
-from kshot.backends.token_texts import document_pieces, read_pieces, summed_pieces, with_token_logprobs, written_pieces
-from kshot.core.records import Likelihood
+from kshot.backends.texts import document_pieces, read_pieces, summed, summed_pieces, written_pieces
+from kshot.core.records import Likelihood, Scored
 
 
 def test_pieces_by_the_ends_of_tokens():
@@ -49,7 +47,12 @@ def test_pieces_by_decoding_whole_prefixes_where_far_tokens_matter():
 
 def test_values_are_summed_by_piece():
     assert summed_pieces([("a", 1), ("日", 3)], [-1.0, -2.0, -3.0, -4.0]) == (("a", -1.0), ("日", -9.0))
-    found = with_token_logprobs([Likelihood(-3.0, 2)], [[("ab", 2)]], [[-1.0, -2.0]])
-    assert found == (Likelihood(-3.0, 2, token_logprobs=(("ab", -3.0),)),)
-    with pytest.raises(ValueError, match="zip"):
-        with_token_logprobs([Likelihood(-3.0, 2)], [], [[-1.0, -2.0]])
+    found = summed([Likelihood(-3.0, 2)], [[-1.0, -2.0]], pieces=[[("ab", 2)]])
+    assert found == Scored((Likelihood(-3.0, 2, token_logprobs=(("ab", -3.0),)),))
+
+
+def test_windows_are_summed_by_document():
+    parts = [Likelihood(-1.0, 1, greedy=True), Likelihood(-2.0, 2, greedy=False), Likelihood(-4.0, 3)]
+    assert summed(parts, windows=[2, 1]) == Scored((Likelihood(-3.0, 3, greedy=False), Likelihood(-4.0, 3)))
+    assert summed(parts, cut_tokens=5) == Scored(tuple(parts), cut_tokens=5)
+    assert summed([]) == Scored(())

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kshot.backends.search import bm25
 from kshot.backends.search.bm25 import Bm25
-from kshot.backends.search.dense import Dense
-from kshot.backends.search.late import Late
+from kshot.backends.search.neural import Dense, Late
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import RunError, UsageError
 from kshot.core.executing import InlineExecutor

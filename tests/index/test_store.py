@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kshot.backends.search.bm25 import Bm25
-from kshot.backends.search.bm25_disk import Bm25Disk
+from kshot.backends.search.bm25 import Bm25, Bm25Disk
 from kshot.backends.search.fts5 import Fts5
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, RunError

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 from kshot.backends.hf.checking import readable_media as hf_media
-from kshot.backends.making import MODELS, is_search_engine, with_read_options
+from kshot.backends.making import MODELS, is_search_engine, names_search_engine, options_taken, with_read_options
 from kshot.backends.replay import open_recording
 from kshot.backends.search.recorded import is_recorded_run
 from kshot.backends.search.specs import make_search_engine
 from kshot.core.errors import BackendError, UsageError
-from kshot.core.protocols import Abilities, LanguageModel, Model
+from kshot.core.options import Options, flag
+from kshot.core.protocols import Abilities, LanguageModel, Model, Source
 from kshot.core.records import Loglik
 from kshot.core.specs import options_of, parse_spec
 from kshot.core.text_files import regular_file
@@ -127,3 +128,47 @@ def _mentions(code: CodeType, name: str) -> bool:
     keywords = [word for each in code.co_consts if isinstance(each, tuple) for word in each]
     inner = [each for each in code.co_consts if isinstance(each, CodeType)]
     return name in (*code.co_names, *code.co_consts, *keywords) or any(_mentions(each, name) for each in inner)
+
+
+SettingsT = TypeVar("SettingsT", bound=Options)
+
+
+def models_in(sources: Sequence[Source[SettingsT]], settings: SettingsT) -> list[str | Model]:
+    """Return the models to run if the user names none: those of a config, else built-in ones that fit."""
+    found: list[str | Model] = [spec for source in sources for spec in source.models]
+    if found:
+        return list(dict.fromkeys(found))
+    for source in sources:
+        usual = source.default_model(settings)
+        if usual is None:
+            raise UsageError(
+                "it needs a model, and none is named",
+                where=source.label,
+                hint="Add -m MODEL, such as -m hf:PATH (kshot list models).",
+            )
+        found.append(usual)
+    return list(dict.fromkeys(found))
+
+
+def check_pairs(models: Sequence[str | Model], sources: Sequence[Source[SettingsT]], settings: SettingsT) -> None:
+    """Refuse a dataset that fits none of the models, before anything is loaded."""
+    kinds = {names_search_engine(spec) if isinstance(spec, str) else None for spec in models}
+    for source in sources:
+        searching = source.searches(settings)
+        if None not in kinds and searching not in kinds:
+            named = ", ".join(str(spec) for spec in models)
+            who = "search engines" if searching else "language models"
+            raise UsageError(
+                f"{source.label} needs {who}, and there are none among: {named}",
+                hint="Add -m fts5 (kshot list search-engines), or --method rag." if searching else "Add -m MODEL.",
+            )
+
+
+def not_taken(changed: Iterable[str], models: Sequence[str | Model]) -> Iterator[str]:
+    """Name the options that the user has changed and that none of the models takes; one that is open takes none."""
+    names = list(changed)
+    taken = [options_taken(spec) for spec in models if isinstance(spec, str)] if names else []
+    for name in names:
+        if all(known is not None and name not in known for known in taken):
+            named = ", ".join(spec if isinstance(spec, str) else spec.name for spec in models)
+            yield f"{flag(name)} has no effect on {named}"

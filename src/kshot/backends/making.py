@@ -45,7 +45,7 @@ MODELS = Registry(
             "vllm:PATH_OR_ID",
             needs_argument=True,
             packages=("vllm",),
-            check="kshot.backends.vllm.checking:check_model",
+            check="kshot.backends.vllm.runtime:check_model",
         ),
         Entry(
             "openai",

@@ -1,9 +1,15 @@
-"""Texts in the form that tokenizers and servers accept, and texts that cannot be scored."""
+"""Texts as tokenizers and servers accept them, the part of a text that each token shows, and likelihoods of texts."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import TypeAlias
+
 from kshot.core.content import Content, texts_in, with_texts
-from kshot.core.records import Failed, Loglik, Message
+from kshot.core.records import Failed, Likelihood, Loglik, Message, RollingStart, Scored, TokenLogprobs
 
 
 def replace_surrogates(text: str) -> str:
@@ -45,3 +51,163 @@ def unscorable(text: str, context: str) -> Failed:
     quoted = f"{text[:60]!r} after {context[-60:]!r}"
     why = "" if context else "; a first token is predicted only after a prompt, or after BOS (add_bos)"
     return Failed("no_tokens", f"no token of the text can be scored: {quoted}{why}")
+
+
+# ---- documents longer than a window ----
+
+
+def start_token(start: RollingStart, bos: int | None, eos: int | None) -> int | None:
+    """Return the token before a document; None if there is none or none is wanted. Without a choice: BOS, else EOS."""
+    usual = bos if bos is not None else eos
+    return {"auto": usual, "lm-eval": usual, "bos": bos, "eos": eos, "none": None}[start]
+
+
+def rolling_windows(tokens: Sequence[int], first: int | None, limit: int | None) -> Iterator[tuple[list[int], int]]:
+    """Cut a document into windows of at most ``limit`` read tokens; each token is scored in one of them.
+
+    Each window is its tokens and the index of the first one that is scored; its last token is predicted and not read.
+    The first window begins with the token ``first`` (None: with the document's own first token, which is not scored).
+    Later ones begin one token before those that they score, and the last one begins as early as its length allows.
+    """
+    whole = [*([] if first is None else [first]), *tokens]
+    size = len(whole) - 1 if limit is None else limit
+    edges = [*range(0, len(whole) - 1, max(size, 1)), len(whole) - 1]
+    for before, end in pairwise(edges):
+        # The last window is filled up with context, except where it is the first.
+        start = max(end - size, 0)
+        yield whole[start : end + 1], before + 1 - start
+
+
+# ---- which part of a text each token shows: tokens that are parts of one character are one piece ----
+
+Pieces: TypeAlias = list[tuple[str, int]]
+"""Parts of a text, each with the number of tokens that it stands for; together they are the text."""
+
+_HALF_CHARACTER = "\ufffd"
+"""What decoders show for tokens that end within a character."""
+_CONTEXT_TOKENS = 8
+"""Tokens before a token that are decoded along with it."""
+
+
+def read_pieces(text: str, ends: Sequence[int], start: int) -> Pieces:
+    """Return the pieces of a text from the character ``start`` on, for tokens that end at these characters.
+
+    The bytes of one character may be several tokens: all of them end where the character does. White space that a
+    tokenizer leaves out belongs to the token behind it, and at the end of the text to the last token.
+    """
+    found: Pieces = []
+    place = start
+    for end in ends:
+        if found and end <= place:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((text[place:end], 1))
+            place = max(place, end)
+    if found:
+        found[-1] = (found[-1][0] + text[place:], found[-1][1])
+    return found
+
+
+def document_pieces(text: str, ends: Sequence[int], *, scores_first: bool, before: int = 0) -> Pieces:
+    """Return the pieces of a document, with so many scored tokens ``before`` it that show nothing of it."""
+    own = read_pieces(text, ends, 0) if scores_first else read_pieces(text, ends[1:], *ends[:1])
+    return [("", 1)] * before + own
+
+
+def written_pieces(
+    decode_after: Callable[[Sequence[int], Sequence[int]], str], before: Sequence[int], tokens: Sequence[int]
+) -> Pieces:
+    """Return the pieces of what tokens add ``before`` others; ``decode_after`` returns the text that tokens add."""
+    found: Pieces = []
+    context, pending = list(before[-_CONTEXT_TOKENS:]), list[int]()
+    for token in tokens:
+        pending.append(token)
+        text = decode_after(context, pending)
+        if not text.endswith(_HALF_CHARACTER):
+            found.append((text, len(pending)))
+            context, pending = [*context, *pending][-_CONTEXT_TOKENS:], []
+    if pending:
+        found.append((decode_after(context, pending), len(pending)))
+    whole = decode_after(before, tokens)
+    return found if "".join(text for text, _ in found) == whole else _by_prefixes(decode_after, before, tokens, whole)
+
+
+def _by_prefixes(
+    decode_after: Callable[[Sequence[int], Sequence[int]], str],
+    before: Sequence[int],
+    tokens: Sequence[int],
+    whole: str,
+) -> Pieces:
+    """Return the pieces where more tokens than a few decide what a token shows: each prefix is decoded whole."""
+    found: Pieces = []
+    place = counted = 0
+    for count in range(1, len(tokens) + 1):
+        text = whole if count == len(tokens) else decode_after(before, tokens[:count])
+        if len(text) >= place and whole.startswith(text):
+            found.append((whole[place : len(text)], count - counted))
+            place, counted = len(text), count
+    return found
+
+
+def summed_pieces(pieces: Pieces, values: Sequence[float]) -> TokenLogprobs:
+    """Return pieces with the log-probabilities of their tokens."""
+    edges = [0, *accumulate(count for _, count in pieces)]
+    return tuple(
+        (text, values[start] if count == 1 else sum(values[start : start + count]))
+        for (text, count), start in zip(pieces, edges, strict=False)
+    )
+
+
+# ---- the likelihoods of a request ----
+
+
+def summed(
+    found: Sequence[Likelihood],
+    values: Sequence[Sequence[float]] = (),
+    *,
+    windows: Sequence[int] = (),
+    pieces: Sequence[Pieces] = (),
+    cut_tokens: int = 0,
+) -> Scored:
+    """Return the response to a request from the likelihood of each of its spans.
+
+    A span is a continuation, or one of the windows of a document, of which ``windows`` has the counts: then the
+    likelihood of a document is the sum over its windows. ``values``: the log-probabilities of each span's tokens, which
+    are kept where there are ``pieces``, the texts of each continuation's tokens.
+    """
+    likelihoods = []
+    for number, (start, stop) in enumerate(pairwise((0, *accumulate(windows or [1] * len(found))))):
+        parts = found[start:stop]
+        known = [part.greedy for part in parts]
+        own = [value for part in values[start:stop] for value in part]
+        likelihoods.append(
+            Likelihood(
+                math.fsum(part.logprob for part in parts),
+                sum(part.tokens for part in parts),
+                None if None in known else all(known),
+                summed_pieces(pieces[number], own) if pieces else None,
+            )
+        )
+    return Scored(tuple(likelihoods), cut_tokens=cut_tokens)
+
+
+@dataclass(slots=True)
+class PartialLoglik:
+    """A Loglik request whose spans are scored one by one; see ``summed``."""
+
+    request: Loglik
+    count: int
+    windows: Sequence[int] = ()
+    cut_tokens: int = 0
+    pieces: Sequence[Pieces] = ()
+    found: dict[int, Likelihood] = field(default_factory=dict)
+    values: dict[int, Sequence[float]] = field(default_factory=dict)
+
+    @property
+    def scored(self) -> Scored | None:
+        """The response, once all are found."""
+        if len(self.found) < self.count:
+            return None
+        found = [self.found[number] for number in range(self.count)]
+        values = [self.values[number] for number in range(self.count)] if self.pieces else ()
+        return summed(found, values, windows=self.windows, pieces=self.pieces, cut_tokens=self.cut_tokens)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from kshot.backends import embedded, open_model
-from kshot.backends.embedded import FOLDER, Embedded
-from kshot.backends.embedded.sampling import choose_token
+from kshot.backends.embedded import FOLDER, Embedded, choose_token
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Generated, Loglik, Message, Prompt, Scored, Usage
 from kshot.lookup.generate import generate

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kshot.backends.embedded import Embedded
-from kshot.backends.embedded.sampling import choose_token
+from kshot.backends.embedded import Embedded, choose_token
 from kshot.core.records import Generate, Generated, Loglik, Prompt
 from tests.backends.embedded.test_embedded import ids_of, logprob_table
 from tests.tiny_models import ask_all

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.backends.hf.chunks import RequestChunks
+from kshot.backends.hf.model import RequestChunks
 from kshot.core.records import Generate, Loglik, Prompt
 from tests.tiny_models import Queue, ask_all, build
 

@@ -30,7 +30,6 @@ from kshot.core.records import (  # noqa: E402
     Message,
     Prompt,
     Scored,
-    Search,
 )
 from tests.datasets.fakes import choice  # noqa: E402
 from tests.tiny_models import CHAT, Queue, ask_all, build, copied, tokenizer_of  # noqa: E402
@@ -158,11 +157,6 @@ def test_longest_first_and_each_as_soon_as_it_is_known(llama):
     assert order == sorted(asked, key=lambda request: -len(request.prompt.text))
     serving = llama.serve(Queue(asked * 2))
     assert isinstance(next(serving)[1], Scored)
-
-
-def test_a_search_is_refused(llama):
-    with pytest.raises(BackendError, match="Search"):
-        ask_all(llama, [Search("x", 1)])
 
 
 # ---- Loglik ----

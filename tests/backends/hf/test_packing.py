@@ -12,14 +12,18 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends.hf import encoding, model_runner  # noqa: E402
+from kshot.backends.hf import model_runner  # noqa: E402
+from kshot.backends.hf import tokens as hf_tokens  # noqa: E402
 from kshot.backends.hf import trie as trie_module  # noqa: E402
 from kshot.backends.hf.continuous_batching import SlotBatch  # noqa: E402
-from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.packing import PackedModel  # noqa: E402
-from kshot.backends.hf.row_length import RowLengths  # noqa: E402
-from kshot.backends.hf.tree_batches import make_tree_batch, plan_tree_batches  # noqa: E402
+from kshot.backends.hf.tokens import EncodedText, IncrementalEncoder, common_text_length  # noqa: E402
+from kshot.backends.hf.tree_batches import (  # noqa: E402
+    RowLengths,
+    make_tree_batch,
+    plan_tree_batches,
+)
 from kshot.backends.hf.trie import (  # noqa: E402
     NodeCounter,
     TokenCounts,
@@ -440,8 +444,8 @@ def test_texts_that_begin_alike_are_encoded_as_if_alone():
         left = "".join(rng.choices(pieces, k=rng.randint(40, 90)))
         known = whole(left)
         text = left[: rng.randint(0, len(left))] + "".join(rng.choices(pieces, k=rng.randint(0, 9)))
-        part = encoding._reusable_part(known, text)
-        found = part and encoding._join(known, text, part, whole(text[part[1] :]))
+        part = hf_tokens._reusable_part(known, text)
+        found = part and hf_tokens._join(known, text, part, whole(text[part[1] :]))
         if found:
             joined += 1
             assert found.ids.tolist() == whole(text).ids.tolist(), text

@@ -12,8 +12,8 @@ pytest.importorskip("accelerate")
 
 from kshot.backends import open_model  # noqa: E402
 from kshot.backends.hf import model_runner  # noqa: E402
+from kshot.backends.hf.loading import is_split  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
-from kshot.backends.hf.placement import is_split  # noqa: E402
 from kshot.core.errors import BackendError, MissingExtra, UsageError  # noqa: E402
 from kshot.core.records import Generate, Loglik, Prompt  # noqa: E402
 from tests.commands import kshot  # noqa: E402

@@ -11,8 +11,7 @@ from kshot.backends.pool.executor import PoolExecutor
 from kshot.backends.pool.processes import Processes
 from kshot.backends.search import bm25
 from kshot.backends.search.bm25 import Bm25
-from kshot.backends.search.dense import Dense
-from kshot.backends.search.late import Late
+from kshot.backends.search.neural import Dense, Late
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, UsageError
 from kshot.index import encoders

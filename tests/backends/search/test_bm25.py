@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.backends.search.bm25 import METHODS, Bm25
-from kshot.backends.search.bm25_disk import Bm25Disk
+from kshot.backends.search.bm25 import METHODS, Bm25, Bm25Disk
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import MissingExtra, UsageError
 from kshot.index.store import Store

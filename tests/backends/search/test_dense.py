@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from kshot.backends.search.dense import Dense
+from kshot.backends.search.neural import Dense
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 from kshot.core.records import Search

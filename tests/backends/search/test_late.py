@@ -6,8 +6,8 @@ import string
 import numpy as np
 import pytest
 
-from kshot.backends.search import late
-from kshot.backends.search.late import Late
+from kshot.backends.search import neural
+from kshot.backends.search.neural import Late
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 from kshot.index import encoders
@@ -126,9 +126,9 @@ def test_a_long_passage_has_the_tokens_of_all_its_windows(kind, tmp_path, reques
     # The end of the passage is far beyond the model's 24 tokens; its last window must be among what was compared.
     from kshot.index.windows import tokenised, windows
 
-    coder = late._HiddenStateCoder(encoders.sentence_encoder(folder, None), 4, None, None)
+    coder = neural._HiddenStateCoder(encoders.sentence_encoder(folder, None), 4, None, None)
     if kind == "colbert":
-        coder = late._ColBERTCoder(encoders.ColBERT(folder, None), 4)
+        coder = neural._ColBERTCoder(encoders.ColBERT(folder, None), 4)
     size = 24 - coder.extra_tokens
     ((_, tokens),) = tokenised(coder.tokenizer, [LONG])
     pieces = [LONG[one.begin : one.end] for one in windows(LONG, tokens, size, size - size // 4)]
@@ -149,7 +149,7 @@ def test_blank_texts_score_nothing_and_filters_hold(kind, tmp_path, request, mon
     scores = dict(zip(filled.positions, filled.scores, strict=True))
     assert scores[1] == scores[3] == 0.0
     assert scores[4] != 0.0
-    monkeypatch.setattr(late, "_MAX_GROUP_TOKENS", 3)  # a group for each query
+    monkeypatch.setattr(neural, "_MAX_GROUP_TOKENS", 3)  # a group for each query
     among = index.search(["", "cat dog"], 2, [1, 2, 5])
     assert list(among[0].positions) == [1, 2]
     best = sorted([1, 2, 5], key=lambda at: -scores[at])[:2]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kshot.backends.search.rerank import Rerank
+from kshot.backends.search.neural import Rerank
 from kshot.backends.search.search_engine import IndexSearchEngine
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, UsageError

@@ -5,8 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from kshot.backends.search.bm25 import Bm25
-from kshot.backends.search.bm25_disk import Bm25Disk
+from kshot.backends.search.bm25 import Bm25, Bm25Disk
 from kshot.backends.search.fts5 import Fts5
 from kshot.backends.search.hybrid import Hybrid
 from kshot.backends.search.recorded import RecordedSearchEngine

@@ -16,11 +16,10 @@ pytest.importorskip("transformers")
 from kshot.backends import MODELS, open_model
 from kshot.backends.hf.model import Transformers
 from kshot.backends.vllm import runtime
-from kshot.backends.vllm.logprobs import MIN_CONTEXT_TOKENS, plan_queries, span_likelihood
 from kshot.backends.vllm.model import Vllm
-from kshot.backends.vllm.runtime import parse_engine_options
+from kshot.backends.vllm.runtime import MIN_CONTEXT_TOKENS, parse_engine_options, plan_queries, span_likelihood
 from kshot.core.errors import BackendError, MissingExtra, UsageError
-from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Message, Prompt, Scored, Search
+from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Message, Prompt, Scored
 from kshot.settings import settings_from
 from tests import fake_vllm
 from tests.tiny_models import Queue, ask_all, build
@@ -151,8 +150,6 @@ def test_name_answers_and_abilities(vllm, hf, folder):
     assert vllm.abilities.chat_template
     assert vllm.count_tokens("hello") == 1
     assert "_runtime" not in vars(vllm), "vLLM starts with the first request"
-    with pytest.raises(BackendError, match="Search"):
-        ask_all(vllm, [Search("x", 1)])
 
 
 def test_fingerprint_covers_what_changes_answers(folder, hf):

@@ -14,16 +14,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kshot import __version__
-from kshot.backends.embedded.sampling import choose_token
-from kshot.backends.embedded.sequences import ScoredSequence, SequenceMaker, text_of, too_long
-from kshot.backends.token_texts import summed_pieces, written_pieces
-from kshot.core.errors import UsageError
+from kshot.backends.texts import (
+    PartialLoglik,
+    Pieces,
+    document_pieces,
+    read_pieces,
+    replace_surrogates,
+    rolling_windows,
+    scored_parts,
+    start_token,
+    summed_pieces,
+    unscorable,
+    written_pieces,
+)
+from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.reasoning import tokens_of
 from kshot.core.records import (
@@ -32,12 +42,155 @@ from kshot.core.records import (
     Generated,
     Likelihood,
     Loglik,
+    Prompt,
     Request,
     Response,
     Scored,
     TokenLogprobs,
     Usage,
 )
+from kshot.core.serialization import sampling_digest
+
+_Span: TypeAlias = tuple[list[int], int]
+"""A whole sequence, and the index of the first token whose probability is wanted."""
+
+
+def text_of(prompt: Prompt) -> str:
+    """Return the text of a prompt; a conversation is an error."""
+    if prompt.messages:
+        raise BackendError("it has no chat template", where="embedded", hint="Use --model-type base.")
+    return replace_surrogates(prompt.text)
+
+
+def too_long(count: int, limit: int) -> Failed:
+    """Return the failure of a prompt that does not fit into the context window."""
+    return Failed("too_long", f"the prompt has {count} tokens; the embedded model takes {limit}")
+
+
+class ScoredSequence(NamedTuple):
+    """A prompt with one of its continuations: its tokens, and the index of the continuation's first token."""
+
+    entry: PartialLoglik
+    number: int
+    tokens: list[int]
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceMaker:
+    """Makes the sequences of requests, for a window of ``limit`` tokens; ``cuts``: longer ones lose their left part."""
+
+    tokenizer: Any
+    eos_id: int
+    limit: int
+    cuts: bool
+
+    def sequences(self, request: Loglik) -> list[ScoredSequence] | Failed:
+        """Return the sequences of a request, or its failure."""
+        found = self._windows(request) if request.rolling else self._spans(request)
+        if isinstance(found, Failed):
+            return found
+        entry, spans = found
+        return [ScoredSequence(entry, number, *span) for number, span in enumerate(spans)]
+
+    def _spans(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
+        context, texts = scored_parts(request, text_of(request.prompt))
+        counted = request.prompt.rules == "lm-eval"
+        spans = [self._span(context, text, counted=counted) for text in texts]
+        for text, (tokens, start) in zip(request.continuations, spans, strict=True):
+            if start >= len(tokens):
+                return unscorable(text, request.prompt.text)
+        pieces = self._pieces(context, texts, spans) if request.token_logprobs else ()
+        longest = max((len(tokens) for tokens, _ in spans), default=0)
+        if longest <= self.limit:
+            return PartialLoglik(request, len(spans), pieces=pieces), spans
+        if not self.cuts:
+            return too_long(longest, self.limit)
+        most = self.limit + 1  # the last token is predicted and never read
+        if (needed := max(len(tokens) - start for tokens, start in spans)) >= most:
+            return too_long(needed, self.limit)
+        cut = [(tokens[-most:], start - max(len(tokens) - most, 0)) for tokens, start in spans]
+        return PartialLoglik(request, len(spans), cut_tokens=max(longest - most, 0), pieces=pieces), cut
+
+    def _pieces(self, context: str, texts: Sequence[str], spans: Sequence[_Span]) -> list[Pieces]:
+        """Return the texts of the scored tokens of each continuation."""
+        wholes = [context + replace_surrogates(text) for text in texts]
+        found = []
+        for whole, encoding, (_, start) in zip(wholes, self.tokenizer.encode_batch(wholes), spans, strict=True):
+            ends = [end for _, end in encoding.offsets]
+            found.append(read_pieces(whole, ends[start:], max(len(context), ends[start - 1])))
+        return found
+
+    def _span(self, context: str, continuation: str, *, counted: bool) -> _Span:
+        """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it.
+
+        ``counted`` (lm-eval's rule): it begins after as many tokens as the context alone has, and those are read first.
+        """
+        found = self.tokenizer.encode(context + replace_surrogates(continuation))
+        if counted:
+            before = self.tokenizer.encode(context).ids
+            return [*before, *found.ids[len(before) :]], max(len(before), 1)
+        ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
+        return found.ids, max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
+
+    def _windows(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
+        """Cut documents into windows. The model has no BOS token, so EOS stands before a document."""
+        assert request.rolling is not None  # noqa: S101 - the caller has looked
+        if request.rolling == "bos":
+            raise BackendError("it has no BOS token", where="embedded", hint="Use --rolling-start eos or none.")
+        first = start_token(request.rolling, None, self.eos_id)
+        texts = [replace_surrogates(text) for text in request.continuations]
+        encoded = self.tokenizer.encode_batch(texts)
+        windows = [list(rolling_windows(each.ids, first, self.limit)) for each in encoded]
+        if not all(windows):
+            return Failed("no_tokens", "the document has no token that can be scored")
+        spans = [span for some in windows for span in some]
+        pieces = [
+            document_pieces(text, [end for _, end in each.offsets], scores_first=first is not None)
+            for text, each in (zip(texts, encoded, strict=True) if request.token_logprobs else ())
+        ]
+        return PartialLoglik(request, len(spans), [len(some) for some in windows], pieces=pieces), spans
+
+
+def choose_token(logits: NDArray[np.float32], request: Generate, prompt: Sequence[int], new: Sequence[int]) -> int:
+    """Return the most likely token at temperature 0, else a sample by Gumbel-max with noise seeded by the request."""
+    scores = logits.astype(np.float64)
+    if request.repetition_penalty not in {None, 1.0}:
+        used = np.unique([*prompt, *new])
+        penalty = float(request.repetition_penalty or 1.0)
+        scores[used] = np.where(scores[used] > 0, scores[used] / penalty, scores[used] * penalty)
+    for token in _repeated_ngram_ends([*prompt, *new], request.no_repeat_ngram_size or 0):
+        scores[token] = -np.inf
+    if request.temperature <= 0:
+        return int(scores.argmax())
+    scores /= request.temperature
+    if request.top_k is not None and request.top_k < len(scores):
+        scores[scores < np.sort(scores)[-request.top_k]] = -np.inf
+    if request.top_p is not None and request.top_p < 1:
+        scores = _keep_top_p(scores, request.top_p)
+    seed = hashlib.blake2b(f"{sampling_digest(request)}:{len(new)}".encode(), digest_size=8).digest()
+    noise = np.random.Generator(np.random.PCG64(int.from_bytes(seed, "big"))).gumbel(size=len(scores))
+    return int((scores + noise).argmax())
+
+
+def _keep_top_p(scores: NDArray[np.float64], top_p: float) -> NDArray[np.float64]:
+    order = np.argsort(-scores)
+    weights = np.exp(scores[order] - scores[order[0]])
+    before = np.cumsum(weights) - weights  # a token stays while those above it have not reached the share
+    kept = order[before < top_p * weights.sum()]
+    out = np.full_like(scores, -np.inf)
+    out[kept] = scores[kept]
+    return out
+
+
+def _repeated_ngram_ends(tokens: Sequence[int], size: int) -> set[int]:
+    """Return the tokens that would complete an n-gram that has occurred already."""
+    if size < 1 or len(tokens) < size:
+        return set()
+    tail = tuple(tokens[len(tokens) - size + 1 :])
+    ngrams = (tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1))
+    return {ngram[-1] for ngram in ngrams if ngram[:-1] == tail}
+
 
 FOLDER = Path(__file__).parent
 FILES = ("model.onnx", "model.safetensors", "tokenizer.json")

@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf.context_window import cuts_left
-from kshot.backends.hf.placement import read_device_map
+from kshot.backends.hf.loading import read_device_map
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.text_files import parse_json

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kshot.backends.hf.scoring import TokenizedLoglik
-from kshot.backends.hf.token_pieces import continuation_pieces, rolling_pieces
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
-from kshot.backends.texts import unscorable
+from kshot.backends.texts import Pieces, document_pieces, read_pieces, unscorable, written_pieces
 from kshot.core.errors import BackendError, UsageError
-from kshot.core.records import Failed, Generate, Loglik
+from kshot.core.records import Failed, Generate, Generated, Loglik, Scored, Usage
 
 TokenIds: TypeAlias = tuple[int, ...]
 
@@ -47,8 +46,10 @@ class ContextWindow:
 
     def tokenized(
         self, requests: Sequence[Loglik], tokenizer: PromptTokenizer
-    ) -> Iterator[tuple[Loglik, TokenizedLoglik | Failed]]:
-        """Return each request as tokens, or its failure."""
+    ) -> Iterator[tuple[Loglik, TokenizedLoglik | Scored | Failed]]:
+        """Return each request as tokens, or its response if the model need not be asked."""
+        yield from ((request, Scored(())) for request in requests if not request.continuations)
+        requests = [request for request in requests if request.continuations]
         whole = [request for request in requests if request.rolling is None]
         spans = tokenizer.spans_of_all(whole)
         for request, own in zip(whole, spans, strict=True):
@@ -84,19 +85,60 @@ class ContextWindow:
         spans = [span for some in windows for span in some]
         return TokenizedLoglik(request, spans, [len(some) for some in windows], pieces=pieces)
 
-    def fit_prompt(self, request: Generate, prompt: TokenIds) -> FittingPrompt | Failed:
-        """Return the prompt as the model reads it. A prompt that is cut leaves room for the whole reply."""
-        if self.limit is None:
-            return FittingPrompt(prompt, request.max_tokens)
-        kept = prompt
-        if self.cuts:
-            room = self.limit - request.max_tokens
-            if room < 1:
-                return self._too_long(request.max_tokens, "the longest reply")
-            kept = prompt[-room:]
-        if len(kept) >= self.limit:
-            return self._too_long(len(kept), "the prompt")
-        return FittingPrompt(kept, min(request.max_tokens, self.limit - len(kept)), len(prompt) - len(kept))
+    def fit_prompt(self, request: Generate, prompt: TokenIds) -> FittingPrompt | Generated | Failed:
+        """Return the prompt as the model reads it, or the response if the model need not be asked.
+
+        A prompt that is cut leaves room for the whole reply.
+        """
+        kept, room = prompt, request.max_tokens
+        if self.limit is not None:
+            if self.cuts:
+                left = self.limit - request.max_tokens
+                if left < 1:
+                    return self._too_long(request.max_tokens, "the longest reply")
+                kept = prompt[-left:]
+            if len(kept) >= self.limit:
+                return self._too_long(len(kept), "the prompt")
+            room = min(request.max_tokens, self.limit - len(kept))
+        if request.max_tokens < 1:
+            return Generated("", "length", Usage(len(kept), 0))
+        return FittingPrompt(kept, room, len(prompt) - len(kept))
 
     def _too_long(self, count: int, what: str) -> Failed:
         return Failed("too_long", f"{what} has {count} tokens; {self.name} takes {self.limit}")
+
+
+def continuation_pieces(request: Loglik, spans: Sequence[TokenSpan], tokenizer: PromptTokenizer) -> list[Pieces]:
+    """Return the texts of the scored tokens of each continuation; a token across the seam shows only its own part."""
+    encoded = tokenizer.encoded_with_ends(request)
+    if encoded is None:
+        return [_decoded([span], tokenizer) for span in spans]
+    length, wholes = encoded
+    found = []
+    for whole, span in zip(wholes, spans, strict=True):
+        first = len(whole.ends) - (len(span.ids) - span.start)
+        # The very first token of a sequence is not predicted: what it shows is left out.
+        start = max(length, int(whole.ends[first - 1]) if first > 0 else 0)
+        found.append(read_pieces(whole.text, whole.ends[first:].tolist(), start))
+    return found
+
+
+def rolling_pieces(request: Loglik, windows: Sequence[Sequence[TokenSpan]], tokenizer: PromptTokenizer) -> list[Pieces]:
+    """Return the texts of the scored tokens of each document."""
+    encoded = tokenizer.encoded_with_ends(request)
+    if encoded is None:
+        return [_decoded(some, tokenizer) for some in windows]
+    found = []
+    for whole, some in zip(encoded[1], windows, strict=True):
+        scored = sum(len(span.ids) - span.start for span in some)
+        before = max(scored - len(whole.ends), 0)  # a BOS of the tokenizer itself that is scored
+        found.append(
+            document_pieces(whole.text, whole.ends.tolist(), scores_first=scored >= len(whole.ends), before=before)
+        )
+    return found
+
+
+def _decoded(spans: Sequence[TokenSpan], tokenizer: PromptTokenizer) -> Pieces:
+    """Return the texts of scored tokens as they are decoded: what the tokenizer has changed stays changed."""
+    scored = [token for span in spans for token in span.tokens[span.start :]]
+    return written_pieces(tokenizer.decode_after, spans[0].tokens[: spans[0].start], scored)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kshot.backends.hf.model_errors import invalid_logits
+from kshot.backends.hf.loading import invalid_logits
 from kshot.backends.hf.packing import KeyValues, PackedModel
 from kshot.backends.hf.sampling import ChosenLogprobs, GenerationRow, append_token, apply_penalties, apply_sampling
 from kshot.backends.hf.tokens import PromptTokenizer

@@ -4,12 +4,97 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kshot import __version__
 from kshot.core.errors import BackendError, UsageError
-from kshot.core.hub import content_digest, open_pretrained
+from kshot.core.extras import require
+from kshot.core.hub import content_digest, find_model_folder, hub_is_unreachable, open_pretrained
+from kshot.core.text_files import parse_json
+
+DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
+_FILE = ".json"
+
+
+def read_device_map(given: Any, *, device: str | None, deterministic: bool) -> Any:
+    """Return a device map as transformers takes it: a name, or a device for each part of the model.
+
+    It may be in a JSON file. Nothing heavy is imported, so that a wrong one is an error before anything is loaded.
+    """
+    if given is None:
+        return None
+    if device is not None:
+        raise UsageError("--device and --device-map both say where the model runs", hint="Leave one of them out.")
+    if deterministic:
+        what = "--deterministic cannot be promised for a model that is split over devices"
+        raise UsageError(what, hint="Leave --deterministic or --device-map out.")
+    if isinstance(given, str) and given.endswith(_FILE):
+        given = _from_file(Path(given).expanduser())
+    if isinstance(given, str) and given not in DEVICE_MAPS:
+        hint = f"Use {', '.join(DEVICE_MAPS)}, or a JSON file with a device for each part of the model."
+        raise UsageError(f"there is no device map {given!r}", hint=hint)
+    if isinstance(given, Mapping) and not (given and all(_is_place(*item) for item in given.items())):
+        hint = 'Write {"model.embed_tokens": 0, "model.layers.0": 1, "lm_head": "cpu"}, for example.'
+        raise UsageError("the device map does not name a device for each part of the model", hint=hint)
+    require("--device-map", "accelerate")
+    return given
+
+
+def _from_file(path: Path) -> Any:
+    try:
+        found = parse_json(path.read_bytes())
+    except OSError as exc:
+        raise UsageError(f"the device map cannot be read: {exc.strerror}", where=str(path)) from exc
+    except ValueError as exc:
+        raise UsageError(f"the device map is not JSON ({exc})", where=str(path)) from exc
+    if not isinstance(found, dict):
+        raise UsageError("the device map is not a JSON object", where=str(path), hint='Write {"PART": DEVICE, …}.')
+    return found
+
+
+def _is_place(part: Any, device: Any) -> bool:
+    return isinstance(part, str) and isinstance(device, (str, int)) and not isinstance(device, bool)
+
+
+def check_split(model: Any, torch: Any, name: str, given: Any) -> None:
+    """Refuse a map with parts that the model does not have, and one with which it cannot read a token."""
+    if isinstance(given, Mapping):
+        parts = [part for part, _ in (*model.named_modules(), *model.named_parameters())]
+        if unknown := sorted(set(given).difference(parts)):
+            hint = f"Its parts are named like {parts[-1].rpartition('.')[0]}."
+            raise BackendError(f"the device map names {unknown[0]!r}, which the model lacks", where=name, hint=hint)
+    try:
+        with torch.inference_mode():
+            model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=input_device(model, torch)), use_cache=False)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OSError, NotImplementedError) as exc:
+        reason = f"{type(exc).__name__}: {exc}".splitlines()[0][:100]
+        raise BackendError(
+            f"it does not run with this device map ({reason})",
+            where=name,
+            hint="Use --device-map auto. In a map of your own, parts that share a weight must be on one device.",
+        ) from exc
+
+
+def is_split(model: Any) -> bool:
+    """Whether parts of a loaded model are on different devices, or are loaded from disk when they are used."""
+    return len(set((getattr(model, "hf_device_map", None) or {}).values())) > 1
+
+
+def input_device(model: Any, torch: Any) -> Any:
+    """Return the device that tokens must be on: that of the first layer. The logits come back to it."""
+    if not is_split(model):
+        return model.device
+    embeddings = model.get_input_embeddings()
+    # Weights may be elsewhere until they are used; the hook of accelerate knows where they are used.
+    device = getattr(getattr(embeddings, "_hf_hook", None), "execution_device", None)
+    return embeddings.weight.device if device is None else torch.device(device)
+
 
 _OTHER_MODEL_HINT = "config.json and the weights are not of the same model: re-download."
 
@@ -25,6 +110,32 @@ def choose_dtype(dtype: Any, device: Any, config: Any, torch: Any) -> Any:
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise UsageError(f"no model runs in the dtype {dtype}", hint="Use float32, bfloat16 or float16.")
     return found
+
+
+class ModelFiles:
+    """A model in a folder or on the hub: where it is, and the options with which all its parts are opened."""
+
+    def __init__(self, path: str, *, revision: str | None, trust_remote_code: bool) -> None:
+        """Refuse a folder that is not a whole model."""
+        self.folder = find_model_folder(str(path))
+        self.path = str(path) if self.folder is None else str(self.folder)
+        self.options: dict[str, Any] = {
+            "revision": revision or "main",
+            "trust_remote_code": trust_remote_code,
+            "local_files_only": self.folder is not None or hub_is_unreachable(),
+        }
+
+    def open(self, part: str, auto_class: Any) -> Any:
+        """Open the configuration, the tokenizer or the processor."""
+        return open_pretrained(part, self.path, auto_class.from_pretrained, **self.options)
+
+    def fingerprint(self, runtime: str, config: Any, *settings: Any) -> str:
+        """Hash what runs the model, the model itself with its configuration, and how it is set up."""
+        # Only configurations that came from the hub know their commit.
+        hub_model = [self.path, self.options["revision"], getattr(config, "_commit_hash", None)]
+        model = hub_model if self.folder is None else content_digest(self.folder)
+        body = json.dumps([runtime, model, list(settings)], ensure_ascii=False, sort_keys=True)
+        return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def load_model(path: str, device: Any, transformers: Any, *, auto_class: Any = None, **options: Any) -> Any:
@@ -57,10 +168,69 @@ def _belongs_to_surplus_layer(key: str, model: Any) -> bool:
     return found is not None and isinstance(layers, int) and int(found[1]) >= layers
 
 
-def model_fingerprint(runtime: str, origin: tuple[str, Path | None, str, Any], *settings: Any) -> str:
-    """Hash what runs a model, the model (path, folder, revision, configuration), and how it is set up."""
-    path, folder, revision, config = origin
-    # Only configurations that came from the hub know their commit.
-    model = content_digest(folder) if folder is not None else [path, revision, getattr(config, "_commit_hash", None)]
-    body = json.dumps([runtime, model, list(settings)], ensure_ascii=False, sort_keys=True)
-    return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def invalid_logits(name: str) -> BackendError:
+    """Return the error for a model whose logits are not numbers."""
+    return BackendError(
+        "the model's logits are NaN or infinite",
+        where=name,
+        hint="Try another dtype (float32, or bfloat16 in place of float16); otherwise its weights are damaged.",
+    )
+
+
+def out_of_memory(name: str, device: Any) -> BackendError:
+    """Return the error for a model that does not fit into the memory of its device."""
+    hint = "Use a smaller dtype, or a device with more memory."
+    return BackendError(f"out of memory on {device}", where=name, hint=hint)
+
+
+_owners: set[int] = set()
+"""The models that need deterministic algorithms now; torch has one switch for the whole process."""
+_earlier: dict[str, bool] = {}
+"""How the switches stood before the first of these models."""
+
+
+def check_deterministic_device(device: Any, name: str) -> None:
+    """Refuse a device for which nothing can be promised."""
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(
+            f"deterministic cannot be promised on the device {device}", where=name, hint="Use cpu or cuda."
+        )
+
+
+def machine_facts(device: Any, torch: Any, transformers: Any) -> list[Any]:
+    """Return what the bits of an answer depend on: versions, the kind of device, and on a CPU the number of threads.
+
+    With other threads or another processor, matrix products are summed up in another order.
+    """
+    versions = [__version__, torch.__version__, transformers.__version__]
+    if device.type == "cuda":
+        return [*versions, torch.cuda.get_device_name(device), torch.version.cuda, torch.backends.cudnn.version()]
+    return [*versions, device.type, torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()]
+
+
+def require_deterministic_algorithms(owner: object, device: Any, torch: Any) -> None:
+    """Have torch refuse algorithms whose results vary, until every owner has released them."""
+    if device.type == "cuda":
+        # cuBLAS needs a workspace of a fixed size; torch says so and names this variable.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    if not _owners:
+        _earlier["warn_only"] = torch.is_deterministic_algorithms_warn_only_enabled()
+        _earlier["enabled"] = torch.are_deterministic_algorithms_enabled()
+        _earlier["fill"] = torch.utils.deterministic.fill_uninitialized_memory
+        _earlier["benchmark"] = torch.backends.cudnn.benchmark
+    _owners.add(id(owner))
+    torch.use_deterministic_algorithms(mode=True)
+    torch.backends.cudnn.benchmark = False
+    # All memory is written before it is read here, so filling it would only take time.
+    torch.utils.deterministic.fill_uninitialized_memory = False
+
+
+def release_deterministic_algorithms(owner: object, torch: Any) -> None:
+    """Put the switches back once no owner is left."""
+    if id(owner) not in _owners:
+        return
+    _owners.remove(id(owner))
+    if not _owners:
+        torch.use_deterministic_algorithms(mode=_earlier["enabled"], warn_only=_earlier["warn_only"])
+        torch.backends.cudnn.benchmark = _earlier["benchmark"]
+        torch.utils.deterministic.fill_uninitialized_memory = _earlier["fill"]

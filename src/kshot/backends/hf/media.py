@@ -10,23 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.checking import PROCESSOR_FILES
-from kshot.backends.hf.context_window import ContextWindow
-from kshot.backends.hf.model_errors import out_of_memory
-from kshot.backends.hf.placement import input_device
+from kshot.backends.hf.context_window import ContextWindow, FittingPrompt
+from kshot.backends.hf.loading import input_device, out_of_memory
 from kshot.backends.hf.sampling import (
-    ChosenLogprobs,
     GenerationRow,
-    RowLogitsProcessor,
-    RowStoppingCriterion,
     generated_response,
+    write_rows,
 )
-from kshot.backends.hf.tokens import PromptTokenizer
+from kshot.backends.hf.tokens import PromptTokenizer, own_renderer
 from kshot.backends.texts import valid_message
 from kshot.core.content import TextPart
 from kshot.core.errors import BackendError
 from kshot.core.extras import importing
-from kshot.core.records import Failed, Generate, Generated, Message, Prompt, Response, Usage
-from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, opened_text, renderer, template_fault
+from kshot.core.records import Failed, Generate, Message, Prompt, Response
+from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, opened_text, renderer
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -92,12 +89,10 @@ class ImageModel:
         inputs = self._inputs(self._text(request.prompt), images)
         prompt = tuple(inputs["input_ids"][0].tolist())
         fitting = self._window.fit_prompt(request, prompt)
-        if isinstance(fitting, Failed):
+        if not isinstance(fitting, FittingPrompt):
             return fitting
         if fitting.cut_tokens:
             return Failed("too_long", f"the prompt has {len(prompt)} tokens, and one with images cannot be cut")
-        if request.max_tokens < 1:
-            return Generated("", "length", Usage(len(prompt), 0))
         stop_ids = self._tokenizer.stop_ids(request.stop) | self._stop_ids
         row = GenerationRow(request, prompt, fitting.max_new_tokens, stop_ids)
         try:
@@ -110,21 +105,10 @@ class ImageModel:
         return generated_response(row, self._tokenizer)
 
     def _write(self, row: GenerationRow, inputs: Any, torch: Any) -> None:
-        from transformers import GenerationConfig
-
         for name, value in inputs.items():
             if torch.is_tensor(value) and value.is_floating_point():
                 inputs[name] = value.to(self._model.dtype)
-        settings = GenerationConfig(do_sample=False, num_beams=1, max_new_tokens=row.max_new_tokens, pad_token_id=0)
-        logprobs = ChosenLogprobs([row])
-        name = self._window.name
-        with torch.inference_mode():
-            self._model.generate(
-                **inputs,
-                generation_config=settings,
-                logits_processor=[RowLogitsProcessor([row], len(row.prompt), name, logprobs)],
-                stopping_criteria=[RowStoppingCriterion([row], self._tokenizer, logprobs)],
-            )
+        write_rows(self._model, inputs, [row], self._window.name, self._tokenizer)
 
     # ---- what the model reads ----
 
@@ -150,19 +134,7 @@ class ImageModel:
                 where=self._window.name,
                 hint="Give a template with --chat-template FILE.",
             )
-
-        def render(messages: Sequence[Message], add_generation_prompt: bool = True) -> str:  # noqa: FBT001, FBT002 - as transformers has it
-            shown = as_dicts([_as_parts(message) for message in messages])
-            try:
-                return str(
-                    self._processor.apply_chat_template(
-                        shown, add_generation_prompt=add_generation_prompt, tokenize=False
-                    )
-                )
-            except TEMPLATE_FAULTS as error:
-                raise template_fault(error) from None
-
-        return render
+        return own_renderer(self._processor, _as_parts)
 
 
 def _as_parts(message: Message) -> Message:

@@ -3,32 +3,97 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
-from kshot.backends.hf import determinism, loading, media
+from kshot.backends.hf import media
 from kshot.backends.hf.checking import check_compile, check_options, readable_media
-from kshot.backends.hf.chunks import RequestChunks
-from kshot.backends.hf.context_window import ContextWindow, cuts_left
-from kshot.backends.hf.model_errors import out_of_memory
+from kshot.backends.hf.context_window import ContextWindow, FittingPrompt, cuts_left
+from kshot.backends.hf.loading import (
+    ModelFiles,
+    check_deterministic_device,
+    check_split,
+    choose_dtype,
+    load_model,
+    machine_facts,
+    out_of_memory,
+    read_device_map,
+    release_deterministic_algorithms,
+    require_deterministic_algorithms,
+)
 from kshot.backends.hf.model_runner import ModelRunner
-from kshot.backends.hf.placement import check_split, read_device_map
 from kshot.backends.hf.plain_batches import PaddingSide
-from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.sampling import GenerationRow, generated_response
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
+from kshot.backends.hf.tree_batches import RowLengths
 from kshot.backends.hf.trie import TokenCounts
 from kshot.backends.texts import replace_surrogates
 from kshot.core import hub
-from kshot.core.errors import BackendError, UsageError
+from kshot.core.errors import UsageError
 from kshot.core.kill_points import reach
 from kshot.core.protocols import Abilities, RequestQueue
-from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
+from kshot.core.records import Generate, Loglik, Request, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
+
+
+T = TypeVar("T")
+
+_FIRST_SCORED, _FIRST_WRITTEN = 32, 256
+"""The requests of the first chunk: a GPU should start soon, but texts are written in large batches."""
+_GROWTH = 2
+"""Each chunk is larger by this factor than the one before."""
+_MAX_REQUESTS = 1024
+"""After a chunk of this size, all waiting requests are taken at once."""
+_STEP_ANSWERS = 8
+"""Once so many answers are used, a part of the next chunk is prepared."""
+
+
+class RequestChunks(Generic[T]):
+    """Takes chunks of requests from a queue, and has them prepared.
+
+    ``in_steps``: chunks begin small and grow. While the answers to one are used, the next is taken and prepared in
+    parts, so that a GPU never waits until a whole chunk is. How large a chunk is depends on the requests and answers,
+    never on the clock: equal runs make equal chunks.
+    """
+
+    def __init__(self, queue: RequestQueue, prepare: Callable[[Sequence[Request]], list[T]], *, in_steps: bool) -> None:
+        self._queue, self._prepare, self._in_steps = queue, prepare, in_steps
+        self._size: int | None = _FIRST_SCORED if in_steps else None
+        """The size of the next chunk; None: all that wait."""
+        self._prepared: list[T] = []
+        self._answers = 0
+
+    def next_chunk(self) -> list[T]:
+        """Return the next requests, prepared; none if none waits."""
+        self._take(self._size)
+        chunk, self._prepared = self._prepared, []
+        if self._size is not None:
+            self._size = _GROWTH * self._size if self._size < _MAX_REQUESTS else None
+        return chunk
+
+    def used_answer(self) -> None:
+        """Note that an answer is used; now and then, prepare a part of the next chunk."""
+        self._answers += 1
+        if self._in_steps and self._answers % _STEP_ANSWERS == 0:
+            step = len(self._prepared) + _GROWTH * _STEP_ANSWERS
+            self._take(step if self._size is None else min(step, self._size))
+
+    def _take(self, size: int | None) -> None:
+        """Take requests until the next chunk has this size."""
+        wanted = None if size is None else size - len(self._prepared)
+        if wanted is not None and wanted <= 0:
+            return
+        taken = self._queue.take(wanted)
+        if self._size is not None and self._size < _FIRST_WRITTEN and not all(isinstance(r, Loglik) for r in taken):
+            self._size = _FIRST_WRITTEN
+            taken += self._queue.take(_FIRST_WRITTEN - len(self._prepared) - len(taken))
+        if taken:
+            self._prepared += self._prepare(taken)
 
 
 _CPU_BATCH_SIZE, _GPU_BATCH_SIZE = 16, 128
@@ -81,24 +146,17 @@ class Transformers:
         self._torch, self._library = hub.import_transformers()
         if path == "embedded":
             path = str(EMBEDDED_FOLDER)
-        self._path, self._side, self._add_bos, self._given_template = str(path), padding_side, add_bos, chat_template
-        self._folder = hub.find_model_folder(self._path)
-        if self._folder is not None:
-            self._path = str(self._folder)
-        self._options: dict[str, Any] = {
-            "revision": revision or "main",
-            "trust_remote_code": trust_remote_code,
-            "local_files_only": self._folder is not None or hub.hub_is_unreachable(),
-        }
-        self._config = self._open("configuration", self._library.AutoConfig)
-        tokenizer = self._open("tokenizer", self._library.AutoTokenizer)
+        self._side, self._add_bos, self._given_template = padding_side, add_bos, chat_template
+        self._files = ModelFiles(path, revision=revision, trust_remote_code=trust_remote_code)
+        self._config = self._files.open("configuration", self._library.AutoConfig)
+        tokenizer = self._files.open("tokenizer", self._library.AutoTokenizer)
         self._device = hub.choose_device(device, self._torch)
-        self._dtype = loading.choose_dtype(dtype, self._device, self._config, self._torch)
+        self._dtype = choose_dtype(dtype, self._device, self._config, self._torch)
         self._row_tokens, self._deterministic, self._compiles = row_tokens, deterministic, compile
         self._max_length = max_length
         self._window = ContextWindow(self.name, self.context_limit, self.context_limit, cuts_left(truncate))
         if deterministic:
-            determinism.check_device(self._device, self.name)
+            check_deterministic_device(self._device, self.name)
             batch_size = 1
         self._batch_size = batch_size or (_GPU_BATCH_SIZE if self._device.type == "cuda" else _CPU_BATCH_SIZE)
         self._eos_ids: frozenset[int] = frozenset()
@@ -107,15 +165,12 @@ class Transformers:
             tokenizer, self.name, chat_template=chat_template, add_bos=add_bos, reuse=not deterministic
         )
 
-    def _open(self, part: str, auto_class: Any) -> Any:
-        return hub.open_pretrained(part, self._path, auto_class.from_pretrained, **self._options)
-
     # ---- what it is ----
 
     @property
     def name(self) -> str:
         """The spec that opens this model."""
-        return f"hf:{self._path}"
+        return f"hf:{self._files.path}"
 
     @property
     def answers(self) -> tuple[type, ...]:
@@ -139,18 +194,17 @@ class Transformers:
 
         With ``deterministic``, also of the machine and of the versions, without which the last digits may differ.
         """
-        origin = (self._path, self._folder, self._options["revision"], self._config)
         tokenizer = self._tokenizer
         settings = (str(self._dtype), tokenizer.chat_template, self._add_bos, tokenizer.leading_ids)
         window = {"max_length": self._max_length, "truncate": "left" if self._window.cuts else None}
         chosen: dict[str, Any] = {name: value for name, value in window.items() if value is not None}
-        if self._reads_images and self._folder is not None:
-            chosen["processor"] = media.processor_digest(self._folder)
+        if self._reads_images and self._files.folder is not None:
+            chosen["processor"] = media.processor_digest(self._files.folder)
         if self._deterministic:
             lengths = RowLengths(self._device.type, self._row_tokens, alone=True)
-            machine = determinism.machine(self._device, self._torch, self._library)
+            machine = machine_facts(self._device, self._torch, self._library)
             chosen["deterministic"] = [*machine, lengths.row_tokens, lengths.block_tokens]
-        return loading.model_fingerprint("hf", origin, *settings, *([chosen] if chosen else []))
+        return self._files.fingerprint("hf", self._config, *settings, *([chosen] if chosen else []))
 
     @cached_property
     def context_limit(self) -> int | None:
@@ -188,7 +242,7 @@ class Transformers:
             vars(self).pop(part, None)
         if self._offloaded is not None:
             self._offloaded.cleanup()
-        determinism.release_deterministic_algorithms(self, self._torch)
+        release_deterministic_algorithms(self, self._torch)
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
 
@@ -220,33 +274,31 @@ class Transformers:
 
     def _prepared(self, requests: Sequence[Request]) -> list[_Prepared]:
         """Turn requests for likelihoods into tokens, or into answers where that is all they need."""
-        for request in requests:
-            if not isinstance(request, self.answers):
-                raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
         scored = [request for request in requests if isinstance(request, Loglik)]
-        found: list[_Prepared] = [(request, Scored(())) for request in scored if not request.continuations]
-        some = [request for request in scored if request.continuations]
-        for request, tokenized in self._window.tokenized(some, self._tokenizer):
-            found.append((request, tokenized) if isinstance(tokenized, Failed) else tokenized)
+        found: list[_Prepared] = [
+            tokenized if isinstance(tokenized, TokenizedLoglik) else (request, tokenized)
+            for request, tokenized in self._window.tokenized(scored, self._tokenizer)
+        ]
         return [*found, *(request for request in requests if isinstance(request, Generate))]
 
     @cached_property
     def _reads_images(self) -> bool:
-        has_processor = self._folder is None or bool(readable_media(str(self._folder)))
+        folder = self._files.folder
+        has_processor = folder is None or bool(readable_media(str(folder)))
         return has_processor and media.reads_images(self._config, self._library)
 
     @cached_property
     def _model(self) -> Any:
-        options = {**self._options, "dtype": self._dtype}
+        options = {**self._files.options, "dtype": self._dtype}
         if self._device_map is not None:
             self._offloaded = tempfile.TemporaryDirectory(prefix="kshot-weights-")
             options |= {"device_map": self._device_map, "offload_folder": self._offloaded.name}
         if self._reads_images and not media.is_causal(self._config, self._library):
             options["auto_class"] = self._library.AutoModelForImageTextToText
         if self._deterministic:
-            determinism.require_deterministic_algorithms(self, self._device, self._torch)
+            require_deterministic_algorithms(self, self._device, self._torch)
         try:
-            model = loading.load_model(self._path, self._device, self._library, **options)
+            model = load_model(self._files.path, self._device, self._library, **options)
             if self._device_map is not None:
                 check_split(model, self._torch, self.name, self._device_map)
         except self._torch.OutOfMemoryError as error:
@@ -278,7 +330,7 @@ class Transformers:
         model = self._model  # loads the weights, and with them the EOS ids
         return media.ImageModel(
             model,
-            self._open("processor", self._library.AutoProcessor),
+            self._files.open("processor", self._library.AutoProcessor),
             self._tokenizer,
             self._window,
             chat_template=self._given_template,
@@ -294,15 +346,13 @@ class Transformers:
         rows = []
         for request in requests:
             fitting = self._window.fit_prompt(request, self._tokenizer.encode_prompt(request.prompt))
-            if isinstance(fitting, Failed):
-                yield request, fitting
-            elif request.max_tokens < 1:
-                yield request, Generated("", "length", Usage(len(fitting.tokens), 0))
-            else:
+            if isinstance(fitting, FittingPrompt):
                 stop_ids = self._tokenizer.stop_ids(request.stop)
                 row = GenerationRow(request, fitting.tokens, fitting.max_new_tokens, stop_ids)
                 row.cut_tokens = fitting.cut_tokens
                 rows.append(row)
+            else:
+                yield request, fitting
         if rows:
             runner = self._runner  # loads the weights, and with them the EOS ids
             for row in rows:

@@ -13,11 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kshot.backends.hf.block_masks import SmallInts, batch_spans, row_spans
-from kshot.backends.hf.compiling import CompiledModel
-from kshot.backends.hf.placement import input_device, is_split
-from kshot.backends.hf.row_length import RowLengths
-from kshot.backends.hf.tree_batches import TreeBatch
+from kshot.backends.hf.compiling import CompiledModel, SmallInts, batch_spans, row_spans
+from kshot.backends.hf.loading import input_device, is_split
+from kshot.backends.hf.tree_batches import RowLengths, TreeBatch
 from kshot.backends.hf.trie import IdArray, Ints, common_prefix_length
 
 KeyValues: TypeAlias = list[tuple[Any, ...]]

@@ -7,19 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from kshot.backends.hf.model_errors import invalid_logits, out_of_memory
-from kshot.backends.hf.placement import input_device, is_split
+from kshot.backends.hf.loading import input_device, invalid_logits, is_split, out_of_memory
 from kshot.backends.hf.sampling import (
-    ChosenLogprobs,
     GenerationRow,
-    RowLogitsProcessor,
-    RowStoppingCriterion,
     restart,
     split_into_batches,
+    write_rows,
 )
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
 from kshot.backends.hf.trie import IdArray
+from kshot.backends.texts import PartialLoglik
 from kshot.core.records import Likelihood, Loglik, Scored
 
 PaddingSide: TypeAlias = Literal["left", "right"]
@@ -29,31 +27,12 @@ _MAX_LOGITS = 1 << 29
 
 
 @dataclass(slots=True)
-class _PartialScore:
-    """A Loglik request whose continuations are scored one by one."""
-
-    tokenized: TokenizedLoglik
-    found: dict[int, Likelihood] = field(default_factory=dict)
-    values: dict[int, Sequence[float]] = field(default_factory=dict)
-
-    @property
-    def complete(self) -> Scored | None:
-        count = len(self.tokenized.spans)
-        if len(self.found) < count:
-            return None
-        wanted = range(count) if self.tokenized.pieces else ()
-        return self.tokenized.scored(
-            [self.found[index] for index in range(count)], [self.values[index] for index in wanted]
-        )
-
-
-@dataclass(slots=True)
 class _PlainSequence:
     """One sequence to run, without its last token, and the continuations that it answers."""
 
     tokens: IdArray
     rank: tuple[int, int, int]
-    wanted: list[tuple[_PartialScore, int, TokenSpan]] = field(default_factory=list)
+    wanted: list[tuple[PartialLoglik, int, TokenSpan]] = field(default_factory=list)
 
     @property
     def start(self) -> int:
@@ -101,8 +80,10 @@ class PlainModel:
         """Answer in batches of ``size`` sequences, the longest first, each request as soon as it is complete."""
         sequences: dict[bytes, _PlainSequence] = {}
         for number, request in enumerate(requests):
-            score, longest = _PartialScore(request), request.longest
-            for index, span in enumerate(request.spans):
+            spans, windows = request.spans, request.windows
+            score = PartialLoglik(request.request, len(spans), windows, request.cut_tokens, request.pieces)
+            longest = request.longest
+            for index, span in enumerate(spans):
                 # The last token is predicted and never read, so all one-token continuations share one sequence.
                 read = span.ids[:-1]
                 rank = (-longest, number, -len(read))
@@ -169,10 +150,10 @@ class PlainModel:
             found = logits[first:].gather(1, targets[:, None])[:, 0] - totals[first:]
             greedy = bool((likeliest[first : first + len(targets)] == targets).all())
             score.found[index] = Likelihood(found.double().sum().item(), len(targets), greedy)
-            if score.tokenized.pieces:
+            if score.pieces:
                 score.values[index] = found.tolist()
-            if complete := score.complete:
-                yield score.tokenized.request, complete
+            if (scored := score.scored) is not None:
+                yield score.request, scored
 
     # ---- Generate ----
 
@@ -197,23 +178,10 @@ class PlainModel:
                 yield from batch
 
     def _generate_batch(self, batch: Sequence[GenerationRow], tokenizer: PromptTokenizer) -> None:
-        from transformers import GenerationConfig
-
         # generate() works the position ids out from the mask.
         inputs = self._padded([row.prompt for row in batch], "left")
-        width = inputs["input_ids"].shape[1]
         del inputs["position_ids"]
-        settings = GenerationConfig(
-            do_sample=False, num_beams=1, max_new_tokens=max(row.max_new_tokens for row in batch), pad_token_id=0
-        )
-        logprobs = ChosenLogprobs(batch)
-        with self._torch.inference_mode():
-            self._model.generate(
-                **inputs,
-                generation_config=settings,
-                logits_processor=[RowLogitsProcessor(batch, width, self._name, logprobs)],
-                stopping_criteria=[RowStoppingCriterion(batch, tokenizer, logprobs)],
-            )
+        write_rows(self._model, inputs, batch, self._name, tokenizer)
         self.computed += inputs["input_ids"].numel()
 
 

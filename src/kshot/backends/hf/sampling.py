@@ -6,14 +6,14 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kshot.backends.hf.model_errors import invalid_logits
-from kshot.backends.token_texts import summed_pieces, written_pieces
+from kshot.backends.hf.loading import invalid_logits
+from kshot.backends.texts import summed_pieces, written_pieces
 from kshot.core.reasoning import tokens_of, without_thoughts
 from kshot.core.records import Generate, Generated, TokenLogprobs, Usage
 from kshot.core.serialization import sampling_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kshot.backends.hf.tokens import PromptTokenizer
 
@@ -188,6 +188,24 @@ class RowStoppingCriterion:
             if not row.stop_reason:
                 append_token(row, token, self.tokenizer)
         return input_ids.new_tensor([bool(row.stop_reason) for row in self.rows]).bool()
+
+
+def write_rows(
+    model: Any, inputs: Mapping[str, Any], rows: Sequence[GenerationRow], name: str, tokenizer: PromptTokenizer
+) -> None:
+    """Write rows to their ends by transformers' own loop; ``inputs`` are what the model reads of them."""
+    import torch
+    from transformers import GenerationConfig
+
+    longest = max(row.max_new_tokens for row in rows)
+    logprobs = ChosenLogprobs(rows)
+    with torch.inference_mode():
+        model.generate(
+            **inputs,
+            generation_config=GenerationConfig(do_sample=False, num_beams=1, max_new_tokens=longest, pad_token_id=0),
+            logits_processor=[RowLogitsProcessor(rows, inputs["input_ids"].shape[1], name, logprobs)],
+            stopping_criteria=[RowStoppingCriterion(rows, tokenizer, logprobs)],
+        )
 
 
 def append_token(row: GenerationRow, token: int, tokenizer: PromptTokenizer) -> None:

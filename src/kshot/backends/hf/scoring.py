@@ -10,13 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kshot.backends.hf.model_errors import invalid_logits
+from kshot.backends.hf.loading import invalid_logits
 from kshot.backends.hf.packing import PackedModel
 from kshot.backends.hf.tokens import TokenSpan
 from kshot.backends.hf.trie import Ints, TokenSequence, Trie
 from kshot.backends.hf.trie_pass import ComputedRow, TriePass
-from kshot.backends.rolling import joined_windows, summed_windows
-from kshot.backends.token_texts import Pieces, with_token_logprobs
+from kshot.backends.texts import Pieces, summed
 from kshot.core.records import Likelihood, Loglik, Scored
 
 _MAX_FLOAT32_LOGITS = 1 << 26
@@ -49,10 +48,7 @@ class TokenizedLoglik:
 
     def scored(self, found: Sequence[Likelihood], values: Sequence[Sequence[float]] = ()) -> Scored:
         """Return the response, from the likelihood of each span; ``values``: of its tokens, where there are pieces."""
-        likelihoods = summed_windows(found, self.windows)
-        if self.pieces:
-            likelihoods = with_token_logprobs(likelihoods, self.pieces, joined_windows(values, self.windows))
-        return Scored(likelihoods, cut_tokens=self.cut_tokens)
+        return summed(found, values, windows=self.windows, pieces=self.pieces, cut_tokens=self.cut_tokens)
 
 
 class _TrieLogprobs:

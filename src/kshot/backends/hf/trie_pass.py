@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from kshot.backends.hf.alone import next_block_end
-from kshot.backends.hf.model_errors import out_of_memory
+from kshot.backends.hf.loading import out_of_memory
 from kshot.backends.hf.packing import KeyValues, PackedModel
-from kshot.backends.hf.tree_batches import make_tree_batch, max_rows
+from kshot.backends.hf.tree_batches import make_tree_batch, max_rows, next_block_end
 from kshot.backends.hf.trie import Ints, Trie, contains, is_near_duplicate
 
 _LEFTOVER_FACTOR = 1.25

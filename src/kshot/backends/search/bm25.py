@@ -13,6 +13,7 @@ from kshot.core.protocols import IndexStore
 from kshot.index.bm25 import Bm25Formula, Bm25Method, load_bm25, save_bm25
 from kshot.index.ranking import Found
 from kshot.index.shards import Part, TextShards, shard_ranges
+from kshot.index.tantivy import TantivyIndex, tantivy_package, write_tantivy
 from kshot.index.word_parts import CountWords
 from kshot.index.words import Words
 
@@ -86,3 +87,25 @@ class WordSearch:
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
         """Find the ``k`` best passages for each query."""
         return self._index.search([self._words(query) for query in queries], k, among)
+
+
+class Bm25Disk(IndexSearchEngine):
+    """Lucene's BM25 (k1 = 1.2, b = 0.75) as tantivy has it: a length is kept in one byte, about 6 % off."""
+
+    floor = 0.0
+
+    def __init__(self, *, stem: str = "none", stopwords: str = "none") -> None:
+        """Choose the words; they are the same as those of ``bm25``."""
+        tantivy_package()
+        self.name = "bm25:disk" + changed_options(stem=(stem, "none"), stopwords=(stopwords, "none"))
+        self.words = Words(stem, stopwords)
+        self.fingerprint = f"bm25:disk tantivy {self.words.fingerprint}"
+
+    def open(self, corpus: Corpus, store: IndexStore) -> Index:
+        """Index the corpus, or open the files that hold it."""
+
+        def build(folder: Path) -> None:
+            write_tantivy(folder, read_texts(corpus, self.words.spaced, store, "bm25:disk index"))
+
+        key = {"engine": self.fingerprint, "version": 1, "corpus": corpus.digest}
+        return WordSearch(TantivyIndex(store.built("bm25disk", key, build)), self.words)

@@ -47,13 +47,13 @@ SEARCH_ENGINES = Registry(
         ),
         Entry(
             "dense",
-            "kshot.backends.search.dense:Dense",
+            "kshot.backends.search.neural:Dense",
             "one vector for each passage or window, by an encoder (extra: dense)",
             "dense[:MODEL][,OPTIONS]",
         ),
         Entry(
             "late",
-            "kshot.backends.search.late:Late",
+            "kshot.backends.search.neural:Late",
             "one vector for each token, compared one by one (MaxSim) (extra: dense)",
             "late[:MODEL][,OPTIONS]",
         ),
@@ -65,7 +65,7 @@ SEARCH_ENGINES = Registry(
         ),
         Entry(
             "rerank",
-            "kshot.backends.search.rerank:Rerank",
+            "kshot.backends.search.neural:Rerank",
             "the best passages of another search engine, reranked by a cross-encoder (extra: dense)",
             "rerank:MODEL[,OPTIONS]@SEARCH_ENGINE",
         ),
@@ -188,8 +188,7 @@ def _fts5(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
 
 
 def _bm25(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
-    from kshot.backends.search.bm25 import Bm25
-    from kshot.backends.search.bm25_disk import Bm25Disk
+    from kshot.backends.search.bm25 import Bm25, Bm25Disk
 
     spec = _parsed(kind, rest)
     if spec.argument not in {"", "disk"}:
@@ -198,7 +197,7 @@ def _bm25(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
 
 
 def _rerank(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
-    from kshot.backends.search.rerank import Rerank
+    from kshot.backends.search.neural import Rerank
 
     del kind
     spec, search_engine = _rerank_parts(rest)

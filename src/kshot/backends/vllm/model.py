@@ -6,19 +6,26 @@ import hashlib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kshot.backends.hf import loading
 from kshot.backends.hf.context_window import ContextWindow, FittingPrompt, TokenIds, cuts_left
+from kshot.backends.hf.loading import ModelFiles, choose_dtype
 from kshot.backends.hf.sampling import cut_at_stop, token_logprobs
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.texts import replace_surrogates
-from kshot.backends.vllm.logprobs import LogprobQuery, plan_queries, span_likelihood, span_logprobs
-from kshot.backends.vllm.runtime import VllmRuntime, parse_engine_options, prepare_environment
+from kshot.backends.vllm.runtime import (
+    LogprobQuery,
+    VllmRuntime,
+    parse_engine_options,
+    plan_queries,
+    prepare_environment,
+    span_likelihood,
+    span_logprobs,
+)
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.reasoning import without_thoughts
-from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
+from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Usage
 from kshot.core.serialization import sampling_digest
 
 if TYPE_CHECKING:
@@ -63,20 +70,12 @@ class Vllm:
         self._cuts_prompts = cuts_left(truncate)
         self._engine_options = parse_engine_options(engine_option)
         torch, library = hub.import_transformers()
-        self._path, self._add_bos = str(path), add_bos
-        self._folder = hub.find_model_folder(self._path)
-        if self._folder is not None:
-            self._path = str(self._folder)
-        self._revision, self._trust_remote_code = revision or "main", trust_remote_code
-        options = {
-            "revision": self._revision,
-            "trust_remote_code": trust_remote_code,
-            "local_files_only": self._folder is not None or hub.hub_is_unreachable(),
-        }
-        self._config = hub.open_pretrained("configuration", self._path, library.AutoConfig.from_pretrained, **options)
-        tokenizer = hub.open_pretrained("tokenizer", self._path, library.AutoTokenizer.from_pretrained, **options)
+        self._add_bos = add_bos
+        self._files = ModelFiles(path, revision=revision, trust_remote_code=trust_remote_code)
+        self._config = self._files.open("configuration", library.AutoConfig)
+        tokenizer = self._files.open("tokenizer", library.AutoTokenizer)
         vllm_device = _check_device(device, torch)
-        self._dtype = str(loading.choose_dtype(dtype, vllm_device, self._config, torch)).removeprefix("torch.")
+        self._dtype = str(choose_dtype(dtype, vllm_device, self._config, torch)).removeprefix("torch.")
         self._tokenizer = PromptTokenizer(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
 
     # ---- what it is ----
@@ -84,7 +83,7 @@ class Vllm:
     @property
     def name(self) -> str:
         """The spec that opens this model."""
-        return f"vllm:{self._path}"
+        return f"vllm:{self._files.path}"
 
     @property
     def answers(self) -> tuple[type, ...]:
@@ -103,11 +102,11 @@ class Vllm:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of weights, configuration, vocabulary, dtype, chat template, BOS, and engine options that matter."""
-        origin = (self._path, self._folder, self._revision, self._config)
         options = {name: value for name, value in self._engine_options.items() if name not in _PERFORMANCE_OPTIONS}
         tokenizer = self._tokenizer
         settings = (self._dtype, tokenizer.chat_template, self._add_bos, tokenizer.leading_ids, options)
-        return loading.model_fingerprint("vllm", origin, *settings, *(["truncate left"] if self._cuts_prompts else []))
+        cut = ["truncate left"] if self._cuts_prompts else []
+        return self._files.fingerprint("vllm", self._config, *settings, *cut)
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of the text itself, without BOS."""
@@ -119,12 +118,12 @@ class Vllm:
         commit = getattr(self._config, "_commit_hash", None)
         options = {
             "dtype": self._dtype,
-            "revision": None if self._folder else commit or self._revision,
-            "trust_remote_code": self._trust_remote_code,
+            "revision": None if self._files.folder else commit or self._files.options["revision"],
+            "trust_remote_code": self._files.options["trust_remote_code"],
             "enable_prefix_caching": True,
             **self._engine_options,
         }
-        return VllmRuntime(self._path, self.name, **options)
+        return VllmRuntime(self._files.path, self.name, **options)
 
     def close(self) -> None:
         """Stop vLLM; a later request starts it again."""
@@ -136,9 +135,6 @@ class Vllm:
     def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
         """Answer all waiting requests in one call of vLLM, which makes the batches."""
         while requests := queue.take():
-            for request in requests:
-                if not isinstance(request, self.answers):
-                    raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
             yield from self._answer(requests)
 
     def _answer(self, requests: Sequence[Request]) -> Iterator[tuple[Request, Response]]:
@@ -147,20 +143,17 @@ class Vllm:
         logliks: list[TokenizedLoglik] = []
         generates: list[tuple[Generate, FittingPrompt]] = []
         some = [request for request in requests if isinstance(request, Loglik)]
-        yield from ((request, Scored(())) for request in some if not request.continuations)
-        for request, tokenized in window.tokenized([one for one in some if one.continuations], self._tokenizer):
-            if isinstance(tokenized, Failed):
-                yield request, tokenized
-            else:
+        for request, tokenized in window.tokenized(some, self._tokenizer):
+            if isinstance(tokenized, TokenizedLoglik):
                 logliks.append(tokenized)
+            else:
+                yield request, tokenized
         for each in (request for request in requests if isinstance(request, Generate)):
             prompt = window.fit_prompt(each, self._tokenizer.encode_prompt(each.prompt))
-            if isinstance(prompt, Failed):
-                yield each, prompt
-            elif each.max_tokens < 1:
-                yield each, Generated("", "length", Usage(len(prompt.tokens), 0))
-            else:
+            if isinstance(prompt, FittingPrompt):
                 generates.append((each, prompt))
+            else:
+                yield each, prompt
         yield from self._answer_together(logliks, generates)
 
     def _answer_together(

@@ -9,19 +9,97 @@ import os
 import sys
 import warnings
 import weakref
+from collections.abc import Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kshot.backends.hf.model_errors import invalid_logits
+from kshot.backends.hf import checking
+from kshot.backends.hf.loading import invalid_logits
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import require
 from kshot.core.hub import quote_error
+from kshot.core.records import Likelihood
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kshot.backends.hf.context_window import TokenIds
-    from kshot.backends.vllm.logprobs import LogprobQuery
+    from kshot.backends.hf.tokens import TokenSpan
+
+
+MIN_CONTEXT_TOKENS = 32
+"""Contexts from this many tokens on are read by themselves first; shorter ones hardly fill a block of the cache."""
+
+
+@dataclass(slots=True)
+class LogprobQuery:
+    """One sequence to read, the log-probabilities that are wanted of it, and those that were found.
+
+    ``next_tokens`` are the tokens that may come next, with their log-probabilities (NaN until found); ``likeliest`` is
+    the token that vLLM would write. ``own_from`` is the index of the first of its own tokens whose log-probability is
+    wanted, None if none is; ``own`` has those found, and ``greedy`` the indices of those that are the likeliest there.
+    """
+
+    tokens: TokenIds
+    next_tokens: dict[int, float] = field(default_factory=dict)
+    likeliest: int | None = None
+    own_from: int | None = None
+    own: dict[int, float] = field(default_factory=dict)
+    greedy: set[int] = field(default_factory=set)
+
+    def want_own(self, index: int) -> None:
+        """Ask for the log-probabilities of its own tokens from this index on."""
+        self.own_from = index if self.own_from is None else min(index, self.own_from)
+
+
+def plan_queries(spans: Iterable[TokenSpan], *, cached: bool) -> dict[TokenIds, LogprobQuery]:
+    """Return the queries that answer all spans, in order: sequences that begin alike are neighbours, shortest first."""
+    queries: dict[TokenIds, LogprobQuery] = {}
+    for span in spans:
+        tokens, first = span.tokens, span.start
+        last = len(tokens) - 1
+        if cached and MIN_CONTEXT_TOKENS <= first < last:
+            _query(queries, tokens[:first], tokens[first])
+            first += 1
+        whole = _query(queries, tokens[:last], tokens[last])
+        if first < last:
+            whole.want_own(first)
+    return {tokens: queries[tokens] for tokens in sorted(queries)}
+
+
+def _query(queries: dict[TokenIds, LogprobQuery], tokens: TokenIds, next_token: int) -> LogprobQuery:
+    query = queries.setdefault(tokens, LogprobQuery(tokens))
+    query.next_tokens[next_token] = math.nan
+    return query
+
+
+def span_likelihood(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> Likelihood:
+    """Sum log p(token | those before it) over the span, from what its queries found."""
+    found, greedy = _found(span, queries)
+    return Likelihood(math.fsum(found), len(found), greedy)
+
+
+def span_logprobs(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> list[float]:
+    """Return log p(token | those before it) of each token of the span."""
+    return _found(span, queries)[0]
+
+
+def _found(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> tuple[list[float], bool]:
+    """Return the log-probabilities of the span's tokens, and whether each token is the likeliest at its place."""
+    tokens, last = span.tokens, len(span.tokens) - 1
+    whole, context = queries[tokens[:last]], queries.get(tokens[: span.start])
+    found: list[float] = []
+    greedy = whole.likeliest == tokens[last]
+    for index in range(span.start, last):
+        if index == span.start and context is not None and tokens[index] in context.next_tokens:
+            found.append(context.next_tokens[tokens[index]])
+            greedy &= context.likeliest == tokens[index]
+        else:
+            found.append(whole.own[index])
+            greedy &= index in whole.greedy
+    return [*found, whole.next_tokens[tokens[last]]], greedy
+
 
 _QUIET_ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -201,3 +279,9 @@ def _stdout_to_stderr() -> Iterator[None]:
         sys.stdout.flush()
         os.dup2(saved, 1)
         os.close(saved)
+
+
+def check_model(path: str, *, engine_option: Sequence[str] = (), **options: Any) -> None:
+    """Refuse options that cannot work, a folder that is not a whole model, and a hub name that cannot be fetched."""
+    parse_engine_options(engine_option)
+    checking.check_model(path, **options)

@@ -1,16 +1,16 @@
-"""Late interaction: each token of a query is compared with each token of a passage (``late:MODEL``)."""
+"""Search by neural models: one vector for each text (dense), one for each token (late), cross-encoders (rerank)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from kshot.backends.search.search_engine import IndexSearchEngine, changed_options
+from kshot.backends.search.search_engine import Index, IndexSearchEngine, changed_options
 from kshot.backends.texts import replace_surrogates
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
@@ -21,12 +21,126 @@ from kshot.index.model_folders import MINILM, find_model, model_digest, require_
 from kshot.index.ranking import Found
 from kshot.index.shards import Part, TextShards, shard_ranges
 from kshot.index.vectors import TopK, open_vectors, write_vectors
-from kshot.index.windows import check_window_options, cut, window_room, window_stride
+from kshot.index.windows import TokenSpans, check_window_options, cut, tokenised, window_room, window_stride, windows
+
+_DENSE_FORMAT = 1
+_DENSE = "searching by sentence vectors"
+
+
+class Dense(IndexSearchEngine):
+    """A sentence-transformers model: ``minilm``, a folder, or a name on the hub.
+
+    A passage longer than a window is cut into windows, and its score is the best cosine of one of them: the model does
+    not read beyond its length, and one vector of a long text says little about each part of it. ``window`` counts
+    tokens as the model does, special ones and prompt included; by default it is the model's length, and for MiniLM the
+    128 tokens it was trained on. ``stride`` is the number of tokens from the beginning of a window to that of the next;
+    by default half of what fits, so that any half window of text lies whole in one. A query is cut at the model's
+    length. A text without a word has the zero vector: its cosine with anything is 0.
+
+    Prompts go before the texts, as e5 and bge need them; by default those in the model's settings.
+    """
+
+    def __init__(
+        self,
+        model: str = MINILM,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        batch_size: int = 32,
+        device: str | None = None,
+    ) -> None:
+        check_window_options(window, stride, batch_size)
+        folder = find_model(model, _DENSE)
+        require_kind(folder, model, "sentence encoder")
+        self.name = f"dense:{model}" + changed_options(
+            window=(window, None),
+            stride=(stride, None),
+            query_prompt=(query_prompt, None),
+            passage_prompt=(passage_prompt, None),
+        )
+        if model.lower() == MINILM:
+            window = window or encoders.MINILM_WINDOW
+        self._model, self._window, self._stride, self._batch_size = model, window, stride, batch_size
+        self._prompts = query_prompt, passage_prompt
+        self._encoder = encoders.sentence_encoder(folder, device)
+        self._digest = model_digest(folder)
+        self.fingerprint = f"dense {self._digest} window={window} stride={stride} prompts={self._prompts!r}"
+
+    def open(self, corpus: Corpus, store: IndexStore, /) -> _DenseIndex:
+        """Encode the corpus, or open its vectors; the model is loaded only to encode, and for the first query."""
+        key = {
+            "format": _DENSE_FORMAT,
+            "model": self._digest,
+            "window": self._window,
+            "stride": self._stride,
+            "prompt": self._prompts[1],
+            "corpus": corpus.digest,
+        }
+        work = _EncodePassages(
+            self._encoder, self._model, self._window, self._stride, self._prompts[1], self._batch_size
+        )
+        shards = shard_ranges(corpus, encoders.SHARD_PASSAGES, encoders.SHARD_CHARACTERS)
+        index = TextShards(f"{self.name}: encoding, shards", work, corpus, shards, write_vectors)
+        return _DenseIndex(self, store.sharded("dense", key, index))
+
+    def encode_queries(self, queries: Sequence[str]) -> Array:
+        """Return the vectors of queries."""
+        encoder = self._encoder
+        prompt = encoder.prompt("query", self._prompts[0])
+        rows = encoder.vectors(queries, "query", prompt, self._batch_size)
+        rows[[not len(tokens.ids) for _, tokens in tokenised(encoder.tokenizer, queries)]] = 0
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _EncodePassages:
+    """Turns texts into the vectors of their windows."""
+
+    encoder: encoders.SentenceEncoder
+    model: str
+    window: int | None
+    stride: int | None
+    prompt: str | None
+    batch_size: int
+
+    def open(self) -> Callable[[Sequence[str]], Part]:
+        """Load the model."""
+        encoder = self.encoder
+        prompt = encoder.prompt("passage", self.prompt)
+        size = window_room(self.window, encoder.max_tokens, encoder.extra_tokens(prompt), self.model)
+        return partial(self._encoded, prompt, size, window_stride(self.stride, size, (size + 1) // 2))
+
+    def _encoded(self, prompt: str, size: int, stride: int, given: Sequence[str]) -> Part:
+        """Return the vectors of all windows, and how many windows each text has."""
+        encoder, texts = self.encoder, [replace_surrogates(text) for text in given]
+        found = cut(encoder.tokenizer, texts, size, stride)
+        groups = []
+        for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self.batch_size):
+            rows = encoder.vectors(pieces, "passage", prompt, self.batch_size)
+            rows[found.tokens[part] == 0] = 0
+            groups.append(rows)
+        groups = groups or [encoder.vectors(["a"], "passage", prompt, 1)[:0]]  # no text has no width
+        return {"rows": np.concatenate(groups), "counts": np.diff(found.starts)}
+
+
+class _DenseIndex:
+    """The vectors of windows on disk, and the search engine that encodes queries."""
+
+    def __init__(self, search_engine: Dense, folder: Path) -> None:
+        self._search_engine = search_engine
+        self._vectors = open_vectors(folder)
+
+    def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
+        rows = self._search_engine.encode_queries([replace_surrogates(query) for query in queries])
+        return self._vectors.search(rows, k, among)
+
 
 Precision = Literal["float16", "float32"]
 
-_FORMAT = 1
-_PURPOSE = "searching by token vectors"
+_LATE_FORMAT = 1
+_LATE = "searching by token vectors"
 _MAX_GROUP_TOKENS = 2048
 
 
@@ -62,7 +176,7 @@ class Late(IndexSearchEngine):
         check_window_options(window, stride, batch_size)
         if precision not in get_args(Precision):
             raise UsageError(f"precision is {precision!r}", hint="Use float16 or float32.")
-        folder = find_model(model, _PURPOSE)
+        folder = find_model(model, _LATE)
         kind = require_kind(folder, model, "sentence encoder", "late-interaction model")
         colbert = kind == "late-interaction model"
         if colbert and (idf or query_prompt is not None or passage_prompt is not None):
@@ -87,7 +201,7 @@ class Late(IndexSearchEngine):
         self._model, self._batch_size = model, batch_size
         self._idf = not colbert if idf is None else idf
         self._key: dict[str, Any] = {
-            "format": _FORMAT,
+            "format": _LATE_FORMAT,
             "model": model_digest(folder),
             "window": window,
             "stride": stride,
@@ -252,3 +366,109 @@ def _grouped(queries: Sequence[_EncodedQuery]) -> Iterator[list[_EncodedQuery]]:
         group.append(one)
     if group:
         yield group
+
+
+_RERANK = "reranking with a cross-encoder"
+_CACHED_TEXTS = 4096
+DEFAULT_DEPTH = 50
+
+
+class Rerank(IndexSearchEngine):
+    """A cross-encoder's order of the first ``depth`` passages that another search engine finds; the others follow.
+
+    The score is the model's, before any sigmoid. A passage too long to be read with the query is cut into windows,
+    half overlapping, and has the best score of one; a query is cut at half the model's length. Scores of the passages
+    after ``depth`` are those of the other search engine, all shifted by the same amount, so that the first of them is 1
+    below the last reranked one.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        search_engine: IndexSearchEngine,
+        *,
+        depth: int = DEFAULT_DEPTH,
+        batch_size: int = 32,
+        device: str | None = None,
+    ) -> None:
+        check_window_options(None, None, batch_size)
+        if depth < 1:
+            raise UsageError(f"depth is {depth}", hint="Use 1 or more.")
+        folder = find_model(model, _RERANK)
+        require_kind(folder, model, "cross-encoder")
+        self.name = f"rerank:{model}{changed_options(depth=(depth, DEFAULT_DEPTH))}@{search_engine.name}"
+        self.fingerprint = f"rerank {model_digest(folder)} depth={depth} of ({search_engine.fingerprint})"
+        # No floor, though the first search engine may leave passages out: the model has not read these, so none of its
+        # scores says how they compare with the others.
+        self.depth = depth
+        self._search_engine = search_engine
+        self._reader = _PassageReader(folder, batch_size, device)
+
+    def open(self, corpus: Corpus, store: IndexStore, /) -> _RerankIndex:
+        """Open the first search engine; the cross-encoder is loaded for the first query."""
+        return _RerankIndex(self._search_engine.open(corpus, store), self._reader, corpus, self.depth)
+
+
+class _RerankIndex:
+    """The passages that the first search engine finds, reranked."""
+
+    def __init__(self, index: Index, reader: _PassageReader, corpus: Corpus, depth: int) -> None:
+        self._index, self._reader, self._depth = index, reader, depth
+        self._texts = [replace_surrogates(passage.text) for passage in corpus]
+
+    def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
+        searched = len(self._texts) if among is None else len(among)
+        first = self._index.search(queries, min(max(k, self._depth), searched), among)
+        return [
+            self._reranked(replace_surrogates(query), found, k) for query, found in zip(queries, first, strict=True)
+        ]
+
+    def _reranked(self, query: str, found: Found, k: int) -> Found:
+        positions, scores = list(found.positions), list(found.scores)
+        head, tail = positions[: self._depth], positions[self._depth :]
+        fresh = self._reader.scores(query, [self._texts[at] for at in head])
+        order = sorted(range(len(head)), key=lambda at: (-fresh[at], head[at]))
+        ranked, values = [head[at] for at in order], [fresh[at] for at in order]
+        if tail:
+            shift = values[-1] - 1 - scores[self._depth]
+            ranked += tail
+            values += [score + shift for score in scores[self._depth :]]
+        return Found(ranked[:k], values[:k])
+
+
+class _PassageReader:
+    """A cross-encoder that reads passages of any length, window by window."""
+
+    def __init__(self, folder: Path, batch_size: int, device: str | None) -> None:
+        self._encoder, self._batch_size = encoders.PairEncoder(folder, device), batch_size
+        self._tokens = lru_cache(maxsize=_CACHED_TEXTS)(self._tokenised)
+
+    def _tokenised(self, text: str) -> TokenSpans:
+        return next(tokenised(self._encoder.tokenizer, [text]))[1]
+
+    def scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return the score of each text for this query: that of its best window."""
+        encoder = self._encoder
+        own = self._tokens(query)
+        half = max((encoder.max_tokens - encoder.extra_tokens) // 2, 1)
+        if len(own.ids) > half:
+            query = query[: own.ends[half - 1]]
+        beside = encoder.extra_tokens + min(len(own.ids), half)
+        room = window_room(None, encoder.max_tokens, beside, str(encoder.folder))
+        best = [-np.inf] * len(texts)
+        pieces: list[tuple[int, str]] = []
+
+        def read() -> None:
+            values = encoder.scores([(query, piece) for _, piece in pieces], self._batch_size)
+            for (at, _), value in zip(pieces, values, strict=True):
+                best[at] = max(best[at], value)
+            pieces.clear()
+
+        for at, text in enumerate(texts):
+            for window in windows(text, self._tokens(text), room, (room + 1) // 2):
+                pieces.append((at, text[window.begin : window.end]))
+                if len(pieces) == encoders.BATCHES_AT_ONCE * self._batch_size:
+                    read()
+        if pieces:
+            read()
+        return best
