@@ -9,17 +9,19 @@ from typing import Any
 from kshot.backends import check_deterministic, model_packages
 from kshot.backends.adapters import as_model
 from kshot.backends.checking import (
+    check_accounts,
     check_answers,
     check_model,
     check_pairs,
     check_reads,
     check_truncates,
+    check_values,
     is_server,
     models_in,
+    options_of_spec,
 )
 from kshot.backends.making import names_search_engine
 from kshot.backends.pool.opening import check_pool
-from kshot.backends.server.accounts import check_accounts, check_values, options_of_spec
 from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import UsageError

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kshot.backends.server import http_errors, token_logprobs
 from kshot.backends.server.anthropic import Anthropic
 from kshot.backends.server.connection import MalformedReplyError
+from kshot.backends.server.http_errors import BrokenError, TooLargeError, UnreadableError, parsed, unpacked
 from kshot.backends.server.openai import OpenAI
-from kshot.backends.server.reading import BrokenError, TooLargeError, UnreadableError, parsed, unpacked
 from kshot.backends.server.replies import cut_at_stop, usage_from
 from kshot.core.records import Generate, Generated, Message, Prompt
 from kshot.core.validation import checked_response
@@ -44,8 +44,8 @@ bodies = st.one_of(*(grafted(value, odds=10) for value in (CHAT, TEXT, PARTS, CL
 def answered(model, request, body):
     """Have a model answer with this body as the server's reply; None where the reply cannot be read."""
 
-    async def post(_connection, _path, _build, read, **_):
-        return read(body)
+    async def post(_group, call):
+        return call.read(body)
 
     model._post = post
     try:

@@ -13,11 +13,15 @@ from kshot.backends.making import MODELS, is_search_engine, names_search_engine,
 from kshot.backends.replay import open_recording
 from kshot.backends.search.recorded import is_recorded_run
 from kshot.backends.search.specs import make_search_engine
+from kshot.backends.server.address import normalised_urls
+from kshot.backends.server.http_errors import bytes_of
+from kshot.backends.server.parameter_changes import read_request_options
+from kshot.backends.server.settings import ServersSettings
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.options import Options, flag
 from kshot.core.protocols import Abilities, LanguageModel, Model, Source
 from kshot.core.records import Loglik
-from kshot.core.specs import options_of, parse_spec
+from kshot.core.specs import Spec, options_of, own_urls, parse_spec
 from kshot.core.text_files import regular_file
 from kshot.core.validation import check_media
 
@@ -172,3 +176,73 @@ def not_taken(changed: Iterable[str], models: Sequence[str | Model]) -> Iterator
         if all(known is not None and name not in known for known in taken):
             named = ", ".join(spec if isinstance(spec, str) else spec.name for spec in models)
             yield f"{flag(name)} has no effect on {named}"
+
+
+# ---- which account each model gets: an address, and the key and headers that are for it alone ----
+
+_WRITTEN = {"api_key_env": "api_key_env=VARIABLE", "header": "header=NAME=env:VARIABLE"}
+
+
+def options_of_spec(settings: ServersSettings, role: str, text: str) -> dict[str, Any]:
+    """Return the server options that the model of a spec is opened with in this role."""
+    return settings.server_options(role, own_address=bool(_own_urls(text)))
+
+
+def check_values(settings: ServersSettings, served: Collection[str]) -> None:
+    """Refuse values that no server could be asked with; the models of the ``served`` roles check more of them."""
+    given = settings.changed()
+    bytes_of(settings.max_reply)
+    for role in ("model", "judge", "rewriter"):
+        prefix = settings.prefix(role)
+        if f"{prefix}base_url" in given:
+            normalised_urls(given[f"{prefix}base_url"])
+        if role not in served:
+            read_request_options(given.get(f"{prefix}request_option", ()), "")
+
+
+def check_accounts(models: Sequence[str | Model], helpers: Mapping[str, str], settings: ServersSettings) -> None:
+    """Refuse a key or headers that would go to several servers or to none, and two addresses of one helper."""
+    given = settings.server_options()
+    for name in _WRITTEN:
+        if name in given:
+            _check_taken(name, given.get("base_url"), models, helpers, settings)
+    for role, text in helpers.items():
+        named = settings.changed_of(role).get(f"{settings.prefix(role)}base_url")
+        if named is not None and _own_urls(text):
+            option = flag(f"{settings.prefix(role)}base_url")
+            raise UsageError(
+                f"the {role} has two addresses: one in its name, and {option}", hint="Leave one of them out."
+            )
+
+
+def _check_taken(
+    name: str,
+    base_url: Sequence[str] | None,
+    models: Sequence[str | Model],
+    helpers: Mapping[str, str],
+    settings: ServersSettings,
+) -> None:
+    specs = [parse_spec(text) for text in models if isinstance(text, str) and not is_search_engine(text)]
+    servers = [spec for spec in specs if is_server(spec.text) and name not in spec.options]
+    takers = [spec for spec in servers if base_url is None or not own_urls(spec)]
+    places = sorted({_place(spec, base_url) for spec in takers})
+    hint = f"Name it for each model: -m openai:MODEL@URL,{_WRITTEN[name]}."
+    if len(places) > 1:
+        raise UsageError(f"{flag(name)} would go to several servers: {', '.join(places)}", hint=hint)
+    asked = [(role, text) for role, text in helpers.items() if settings.prefix(role)]
+    shared = any(name in options_of_spec(settings, role, text) for role, text in asked)
+    own_code = any(spec.file is not None for spec in specs) or not all(isinstance(each, str) for each in models)
+    if not takers and not shared and not own_code and base_url is None:
+        others = f"For a judge use {flag(f'judge_{name}')}, for a rewriter {flag(f'rewrite_{name}')}."
+        raise UsageError(f"{flag(name)} is for a server, and no model of -m is behind one", hint=others)
+    if not takers and not shared and not own_code:
+        raise UsageError(f"{flag(name)} is for --base-url, and no model is asked there", hint=hint)
+
+
+def _own_urls(text: str) -> tuple[str, ...]:
+    return () if is_search_engine(text) else own_urls(parse_spec(text))
+
+
+def _place(spec: Spec, base_url: Sequence[str] | None) -> str:
+    urls = own_urls(spec) or base_url
+    return " + ".join(normalised_urls(urls)) if urls else spec.name

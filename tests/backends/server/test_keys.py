@@ -12,13 +12,13 @@ from urllib.parse import quote
 import pytest
 
 from kshot.backends import open_model
-from kshot.backends.server.accounts import check_accounts
+from kshot.backends.checking import check_accounts
 from kshot.backends.server.address import model_and_urls, proxy_for
 from kshot.backends.server.anthropic import ANTHROPIC
+from kshot.backends.server.connection import shared_rate_limiter
 from kshot.backends.server.keys import account_for
 from kshot.backends.server.openai import OPENAI
 from kshot.backends.server.rate_limiter import RequestLimits
-from kshot.backends.server.server_group import shared_rate_limiter
 from kshot.core.errors import BackendError, KshotError, UsageError
 from kshot.core.records import Generate, Message, Prompt
 from kshot.settings import settings_from

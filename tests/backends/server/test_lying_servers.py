@@ -11,7 +11,7 @@ from itertools import chain, repeat
 
 import pytest
 
-from kshot.backends.server import reading
+from kshot.backends.server import http_errors
 from kshot.backends.server.keys import Secret
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Generated, Message, Prompt, Usage
@@ -241,10 +241,10 @@ def test_a_reply_of_millions_of_think_tags_is_read_in_time_that_grows_with_it():
 
 
 def test_a_reply_of_too_many_values_is_refused_before_it_is_parsed(monkeypatch):
-    monkeypatch.setattr(reading, "MAX_VALUES", 1000)
-    with pytest.raises(reading.TooLargeError, match="more than 1,000 values"):
-        reading.parsed(b"[" + b"[]," * 600 + b"0]")
-    assert reading.parsed(b"[" + b"0," * 400 + b"0]")[0] == [0] * 401
+    monkeypatch.setattr(http_errors, "MAX_VALUES", 1000)
+    with pytest.raises(http_errors.TooLargeError, match="more than 1,000 values"):
+        http_errors.parsed(b"[" + b"[]," * 600 + b"0]")
+    assert http_errors.parsed(b"[" + b"0," * 400 + b"0]")[0] == [0] * 401
 
 
 def test_the_limit_is_on_the_decoded_size():
@@ -259,13 +259,13 @@ def test_the_limit_is_on_the_decoded_size():
     ("text", "size"), [("64MB", 64 * 10**6), ("500 kB", 500_000), ("1gb", 10**9), ("7", 7), ("8B", 8)]
 )
 def test_sizes(text, size):
-    assert reading.bytes_of(text) == size
+    assert http_errors.bytes_of(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "64MiB", "1.5MB", "MB", "64M", "9" * 20, "inf", "٣"])
 def test_sizes_that_mean_nothing(text):
     with pytest.raises(UsageError, match="--max-reply is"):
-        reading.bytes_of(text)
+        http_errors.bytes_of(text)
 
 
 CLIENT = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.backends.server.notes import names_other_model
+from kshot.backends.server.replies import names_other_model
 
 
 @pytest.mark.parametrize(

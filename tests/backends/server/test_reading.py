@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from kshot.backends.server import reading
+from kshot.backends.server import http_errors
 from kshot.core.records import Failed, Generate, Generated, Message, Prompt
 from tests.backends.server.clients import connect
 from tests.backends.server.lying_server import GOOD, LyingServer, answer, http
@@ -34,10 +34,10 @@ PACKED = {
 @pytest.mark.parametrize("case", PACKED)
 def test_all_of_a_compressed_body_is_read_within_the_limit(case):
     encoding, raw = PACKED[case]
-    assert reading.unpacked(raw, encoding, LIMIT) == (BODY, False)
-    assert reading.unpacked(raw, encoding, len(BODY)) == (BODY, False)
-    assert reading.unpacked(raw, encoding, len(BODY) - 1) == (BODY[:-1], True)
-    assert reading.unpacked(raw, encoding, 40) == (BODY[:40], True)
+    assert http_errors.unpacked(raw, encoding, LIMIT) == (BODY, False)
+    assert http_errors.unpacked(raw, encoding, len(BODY)) == (BODY, False)
+    assert http_errors.unpacked(raw, encoding, len(BODY) - 1) == (BODY[:-1], True)
+    assert http_errors.unpacked(raw, encoding, 40) == (BODY[:40], True)
 
 
 @pytest.mark.parametrize("case", ["gzip", "two members", "zlib", "raw deflate"])
@@ -45,8 +45,8 @@ def test_a_compressed_body_that_is_cut_anywhere_is_broken(case):
     encoding, raw = PACKED[case]
     ends = set(range(1, len(raw))) - {len(gzip.compress(BODY[:30])) if case == "two members" else 0}
     for end in ends:
-        with pytest.raises(reading.BrokenError):
-            reading.unpacked(raw[:end], encoding, LIMIT)
+        with pytest.raises(http_errors.BrokenError):
+            http_errors.unpacked(raw[:end], encoding, LIMIT)
 
 
 def damaged(raw, at):
@@ -66,15 +66,15 @@ def damaged(raw, at):
     ],
 )
 def test_a_compressed_body_that_is_damaged_is_broken(encoding, raw):
-    with pytest.raises(reading.BrokenError, match="damaged"):
-        reading.unpacked(raw, encoding, LIMIT)
+    with pytest.raises(http_errors.BrokenError, match="damaged"):
+        http_errors.unpacked(raw, encoding, LIMIT)
 
 
 def test_a_gzip_of_too_many_members_is_refused(monkeypatch):
-    monkeypatch.setattr(reading, "MAX_MEMBERS", 5)
-    assert reading.unpacked(gzip.compress(b"1") * 5, "gzip", LIMIT) == (b"11111", False)
-    with pytest.raises(reading.TooLargeError, match="more than 5 members"):
-        reading.unpacked(gzip.compress(b"1") * 6, "gzip", LIMIT)
+    monkeypatch.setattr(http_errors, "MAX_MEMBERS", 5)
+    assert http_errors.unpacked(gzip.compress(b"1") * 5, "gzip", LIMIT) == (b"11111", False)
+    with pytest.raises(http_errors.TooLargeError, match="more than 5 members"):
+        http_errors.unpacked(gzip.compress(b"1") * 6, "gzip", LIMIT)
 
 
 def ask(reply, **options):

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from kshot.backends.server.redaction import redacted
+from kshot.backends.server.keys import redacted
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Message, Prompt
 from tests.backends.server.clients import connect

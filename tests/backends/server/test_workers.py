@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from kshot.backends.server import rate_limiter
-from kshot.backends.server.event_loop import EventLoopHandle
-from kshot.backends.server.workers import WorkerPool
+from kshot.backends.server.event_loop import EventLoopHandle, WorkerPool
 from kshot.core.records import Generated
 from tests.backends.server.clients import chat_requests
 from tests.tiny_models import Queue, answers_of

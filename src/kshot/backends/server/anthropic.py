@@ -11,13 +11,12 @@ from kshot.backends.server.connection import Body, MalformedReplyError
 from kshot.backends.server.keys import Provider
 from kshot.backends.server.message_parts import anthropic_messages
 from kshot.backends.server.parameter_changes import ParameterChanges
-from kshot.backends.server.replies import estimated_tokens, generated, texts_of, usage_from, used_tokens
+from kshot.backends.server.replies import estimated_tokens, generated, texts_of, usage_from
 from kshot.backends.server.server import Server
-from kshot.backends.server.server_group import ServerGroup
 from kshot.backends.texts import replace_surrogates
 from kshot.core.content import BY_ADDRESS
 from kshot.core.errors import BackendError
-from kshot.core.records import Generate, Generated, Request, Response
+from kshot.core.records import Generate, Generated, Request
 
 ANTHROPIC = Provider(
     "anthropic",
@@ -42,30 +41,14 @@ class Anthropic(Server):
         """Return ``generation``: there are no log-probabilities to rank by."""
         return "generation"
 
-    async def _answer(self, group: ServerGroup, request: Request) -> Response:
-        request = self._conversation(request)
-        response = await self._post(
-            group,
-            _PATH,
-            lambda changes: self._body(request, changes),
-            partial(self._read, request),
-            estimated_tokens=estimated_tokens(request.prompt, self._reply_tokens(request)),
-            used_tokens=lambda response: used_tokens(response.usage),
-        )
-        return self._measured(response)
-
     def _call(self, request: Request) -> ServerCall:
-        request = self._conversation(request)
-        return ServerCall(_PATH, self._body(request, ParameterChanges()), partial(self._read, request))
+        if not isinstance(request, Generate) or not request.prompt.messages:
+            raise BackendError("the model answers conversations only", where=self._where, hint="Use --model-type chat.")
+        tokens = estimated_tokens(request.prompt, self._reply_tokens(request))
+        return ServerCall(_PATH, partial(self._body, request), partial(self._read, request), tokens)
 
     def _batch_api(self) -> BatchApi:
         return AnthropicBatches()
-
-    def _conversation(self, request: Request) -> Generate:
-        """Refuse what the model does not answer."""
-        if not isinstance(request, Generate) or not request.prompt.messages:
-            raise BackendError("the model answers conversations only", where=self._where, hint="Use --model-type chat.")
-        return request
 
     def _read(self, request: Generate, body: Any) -> Generated:
         """Read the reply to a request."""

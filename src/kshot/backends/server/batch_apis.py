@@ -2,18 +2,165 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from kshot.backends.server.batch_http import BatchHttp
-from kshot.backends.server.reading import TooLargeError, UnreadableError
+from kshot.backends.server.address import Address
+from kshot.backends.server.connection import load_aiohttp, request_arguments, transport_error
+from kshot.backends.server.event_loop import EventLoopHandle
+from kshot.backends.server.http_errors import (
+    MAX_ERROR_BYTES,
+    BrokenError,
+    HttpReply,
+    HttpStatusError,
+    RequestFailedError,
+    RetryableError,
+    TooLargeError,
+    UnreadableError,
+    error_from,
+    parsed,
+    read_limited,
+    shortened,
+    unpacked,
+)
+from kshot.backends.server.keys import redacted_json
 from kshot.core.errors import BackendError
+from kshot.core.kill_points import reach
 from kshot.core.records import Failed
+
+_MAX_FILE_BYTES = 4 * 10**9
+"""The most that is read of a file of results; each line is then limited by ``--max-reply``."""
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+_OK = range(200, 300)
+_JSON = "application/json"
+
+T = TypeVar("T")
+
+
+class BatchHttp:
+    """Calls the batch API of one server; what may be repeated is, as long as the patience lasts."""
+
+    def __init__(self, address: Address, loop: EventLoopHandle, patience: float) -> None:
+        """Take the address and its key, the event loop, and how long to go on after errors, in seconds."""
+        self.address, self._loop, self._patience = address, loop, patience
+        self._http = load_aiohttp()
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return the JSON object at a path."""
+        return self._read(path, self._object)
+
+    def file(self, path: str) -> bytes:
+        """Return the file at a path."""
+        return self._read(path, bytes)
+
+    def post(self, path: str, data: bytes) -> dict[str, Any]:
+        """Post JSON once: a server may have done what it did not confirm."""
+        return self._loop.run(self._once("POST", path, self._object, data))
+
+    def upload(self, path: str, lines: Sequence[bytes], name: str, purpose: str) -> dict[str, Any]:
+        """Upload a file of lines; one that arrives twice does no harm."""
+        mark = f"kshot-{uuid.uuid4().hex}"
+        part = f'--{mark}\r\nContent-Disposition: form-data; name="'
+        head = f'{part}purpose"\r\n\r\n{purpose}\r\n{part}file"; filename="{name}"\r\n'
+        head = f"{head}Content-Type: application/jsonl\r\n\r\n"
+        # Joined once: the lines may have hundreds of megabytes.
+        body = b"\n".join((head.encode() + lines[0], *lines[1:], f"\r\n--{mark}--\r\n".encode()))
+        kind = f"multipart/form-data; boundary={mark}"
+        return self._loop.run(self._repeated("POST", path, self._object, body, kind))
+
+    def json(self, raw: bytes) -> Any:
+        """Read JSON, without the key."""
+        account = self.address.account
+        body, _ = parsed(raw)
+        return redacted_json(body, account.redacted) if account.has_secret else body
+
+    def _object(self, raw: bytes) -> dict[str, Any]:
+        """Read a JSON object; anything else is no answer of a batch API, and another try may bring one."""
+        try:
+            body = self.json(raw)
+        except (ValueError, UnreadableError, TooLargeError):
+            body = None
+        if not isinstance(body, dict):
+            text = self.address.account.redacted(raw[:MAX_ERROR_BYTES].decode("utf-8", "replace"))
+            raise RetryableError(f"the server's reply is not a JSON object: {shortened(text[:100]) or 'it is empty'}")
+        return body
+
+    def _read(self, path: str, read: Callable[[bytes], T]) -> T:
+        """Return what is at a path; any refusal stops the run, with its status."""
+        try:
+            return self._loop.run(self._repeated("GET", path, read))
+        except RequestFailedError as exc:
+            raise HttpStatusError(exc.status or 0, exc.failed.message, where=self.address.where, hint="") from None
+
+    async def _repeated(
+        self, method: str, path: str, read: Callable[[bytes], T], data: bytes | None = None, kind: str = _JSON
+    ) -> T:
+        until, pause = time.monotonic() + self._patience, _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await self._once(method, path, read, data, kind)
+            except RetryableError as exc:  # noqa: PERF203 - a few calls in an hour
+                wait = max(pause, exc.retry_after or 0.0)
+                if time.monotonic() + wait > until:
+                    hint = "The same command goes on from here."
+                    raise BackendError(str(exc), where=self.address.where, hint=hint) from None
+                await asyncio.sleep(wait)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _once(
+        self, method: str, path: str, read: Callable[[bytes], T], data: bytes | None = None, kind: str = _JSON
+    ) -> T:
+        reach("server.before_request")
+        found = await self._exchanged(method, path, data, kind)
+        reach("server.reply_read")
+        if isinstance(found, Exception):
+            raise found  # here, where no frame of the HTTP library holds the key
+        return read(found)
+
+    async def _exchanged(self, method: str, path: str, data: bytes | None, kind: str) -> bytes | Exception:
+        http, address = self._http, self.address
+        timeout = http.ClientTimeout(total=address.timeout)
+        settings = {"timeout": timeout, "auto_decompress": False, "trust_env": False}
+        try:
+            async with (
+                http.ClientSession(cookie_jar=http.DummyCookieJar(), **settings) as session,
+                session.request(method, address.url + path, data=data, **request_arguments(address, kind)) as reply,
+            ):
+                return await self._received(reply)
+        except (http.ClientError, asyncio.TimeoutError, OSError, ValueError) as exc:
+            return transport_error(exc, http, address, was_there=False)
+
+    async def _received(self, reply: Any) -> bytes | Exception:
+        address, status = self.address, int(reply.status)
+        limit = _MAX_FILE_BYTES if status in _OK else MAX_ERROR_BYTES
+        raw, more = await read_limited(reply.content.iter_any(), limit)
+        try:
+            whole, too_long = unpacked(raw, reply.headers.get("Content-Encoding", ""), limit)
+        except BrokenError as exc:
+            return RetryableError(f"the server's reply is broken: {exc}")
+        except (UnreadableError, TooLargeError) as exc:
+            return BackendError(f"the server's reply cannot be read: {exc}", where=address.where)
+        if status in _OK:
+            if more or too_long:
+                return BackendError(f"a file of results is larger than {limit:,} bytes", where=address.where)
+            return whole
+        try:
+            body = self.json(whole)
+        except (ValueError, UnreadableError, TooLargeError):
+            body = None
+        text = address.account.redacted(whole[:2000].decode("utf-8", "replace"))
+        used = {name: reply.headers[name] for name in ("Retry-After", "retry-after-ms") if name in reply.headers}
+        hint = address.account.hint
+        return error_from(HttpReply(status, body, used, text), where=address.where, key_hint=hint, answered=False)
+
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _ID_OF_LINE = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_.-]{1,200})"')
@@ -170,7 +317,9 @@ class OpenAIBatches:
         given = [each for each in listed if isinstance(each, dict)] if state == "failed" else []
         if state == "failed" and not given:
             given = [{"message": "the batch failed, and the server does not say why"}]
-        refused = {_line_of(each): str(each.get("message") or each.get("code")) for each in given}
+        numbers = [each.get("line") if type(each.get("line")) is int else None for each in given]
+        reasons = [str(each.get("message") or each.get("code")) for each in given]
+        refused = dict(zip(numbers, reasons, strict=True))
         return BatchStatus(
             ended=True, files=files, refused=refused, later=any(each.get("code") in self._LATER for each in given)
         )
@@ -186,11 +335,6 @@ class OpenAIBatches:
         if isinstance(reply, dict) and type(reply.get("status_code")) is int:
             return BatchResult(identifier, reply["status_code"], reply.get("body"))
         return BatchResult(identifier, None, line.get("error"))  # it has expired, or was cancelled
-
-
-def _line_of(error: Mapping[str, Any]) -> int | None:
-    number = error.get("line")
-    return number if type(number) is int else None
 
 
 class AnthropicBatches:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kshot.backends.server.batch_apis import BatchApi, BatchLine, BatchResult, BatchStatus, checked_id
-from kshot.backends.server.batch_http import BatchHttp
+from kshot.backends.server.batch_apis import BatchApi, BatchHttp, BatchLine, BatchResult, BatchStatus, checked_id
 from kshot.backends.server.connection import Body, MalformedReplyError
 from kshot.backends.server.http_errors import (
     NOT_FOUND,
@@ -25,11 +24,12 @@ from kshot.backends.server.http_errors import (
     error_from,
     shortened,
 )
+from kshot.backends.server.parameter_changes import ParameterChanges
 from kshot.core.budget import Tries
 from kshot.core.errors import BackendError, RunError
 from kshot.core.postponed import BatchStore, Postponed
 from kshot.core.protocols import RequestQueue
-from kshot.core.records import Failed, Request, Response, Usage
+from kshot.core.records import Failed, Generated, Request, Response, Usage
 from kshot.core.serialization import digest, key
 
 _MOST_TRIES = 5
@@ -40,11 +40,15 @@ _NO_SUCH_PATH = (NOT_FOUND, 405, 501)
 
 
 class ServerCall(NamedTuple):
-    """How one request is put to a server: where, with which body, and how the reply is read."""
+    """How one request is put to a server: where, how its body is made and the reply is read, and how large both may be.
+
+    ``body`` makes the body with the changes that the server has asked for; ``tokens`` is an estimate.
+    """
 
     path: str
-    body: Body
-    read: Callable[[Any], Response]
+    body: Callable[[ParameterChanges], Body]
+    read: Callable[[Any], Generated]
+    tokens: float
 
 
 class BatchedModel(NamedTuple):
@@ -155,7 +159,8 @@ class Batches:
             what = f"batch {identifier} has ended, and its file holds no results"
             raise BackendError(what, where=self._http.address.where, hint=hint)
         ending = f"-{batch.mark}"
-        own = {each.id.removesuffix(ending): each for each in _best_last(results) if each.id.endswith(ending)}
+        best_last = sorted(results, key=lambda each: each.status == _OK)  # an answer after what else has its id
+        own = {each.id.removesuffix(ending): each for each in best_last if each.id.endswith(ending)}
         if batch.guessed and results and not own:
             return False
         batch.ended = True
@@ -206,7 +211,7 @@ class Batches:
         reply = HttpReply(result.status or 0, result.body, {})
         if result.status is None:
             return self._again(mark, f"the batch ended without it: {reply.error.message or 'no result'}")
-        if self._model.adapt(call.body, reply):
+        if self._model.adapt(call.body(ParameterChanges()), reply):
             return None
         address = self._http.address
         error = error_from(reply, where=address.where, key_hint=address.account.hint, answered=True)
@@ -261,7 +266,8 @@ class Batches:
         sizes: Counter[str] = Counter()
         while self._open:
             asked = next(iter(self._open))
-            path, body, _ = self._model.call(self._open.pop(asked))  # which makes room for its line
+            call = self._model.call(self._open.pop(asked))  # which makes room for its line
+            path, body = call.path, call.body(ParameterChanges())
             batch, lines = filling.setdefault(path, (_new_batch(), []))
             line = self._api.encoded(BatchLine(f"{asked}-{batch.mark}", path, body))
             size = len(line) + 1  # and what stands between two lines
@@ -313,25 +319,22 @@ class Batches:
     def _read_state(self, state: Mapping[str, Any]) -> None:
         """Take what belongs to this model. The file may come from anybody."""
         try:
-            self._take(state)
+            own = state.get(self._label)
+            own = own if isinstance(own, dict) else {}
+            for each in own.get("batches") or ():
+                keys, noted = each.get("keys"), each.get("noted")
+                if isinstance(keys, list) and isinstance(each.get("mark"), str) and isinstance(noted, (int, float)):
+                    batch = _Batch(each["mark"], noted, list(map(str, keys)))
+                    batch.id, batch.guessed = checked_id(each.get("id")), bool(each.get("guessed", True))
+                    batch.collected = bool(each.get("collected"))
+                    batch.stopped = bool(each.get("stopped"))
+                    self._batches.append(batch)
+            self._tries = {str(mark): n for mark, n in (own.get("tries") or {}).items() if type(n) is int}
+            failed = own.get("failed") or {}
+            self._failed = {str(mark): Failed(str(kind), str(message)) for mark, (kind, message) in failed.items()}
+            self._model.changes(own.get("changes") or {})
         except (AttributeError, TypeError, ValueError) as exc:
             raise RunError("kshot did not write this batches.json", hint="Delete it, or the run folder.") from exc
-
-    def _take(self, state: Mapping[str, Any]) -> None:
-        own = state.get(self._label)
-        own = own if isinstance(own, dict) else {}
-        for each in own.get("batches") or ():
-            keys, noted = each.get("keys"), each.get("noted")
-            if isinstance(keys, list) and isinstance(each.get("mark"), str) and isinstance(noted, (int, float)):
-                batch = _Batch(each["mark"], noted, list(map(str, keys)))
-                batch.id, batch.guessed = checked_id(each.get("id")), bool(each.get("guessed", True))
-                batch.collected = bool(each.get("collected"))
-                batch.stopped = bool(each.get("stopped"))
-                self._batches.append(batch)
-        self._tries = {str(mark): n for mark, n in (own.get("tries") or {}).items() if type(n) is int}
-        failed = own.get("failed") or {}
-        self._failed = {str(mark): Failed(str(kind), str(message)) for mark, (kind, message) in failed.items()}
-        self._model.changes(own.get("changes") or {})
 
     def _write(self) -> None:
         if self._store is None:
@@ -343,8 +346,3 @@ class Batches:
             "changes": self._model.changes(None),
         }
         self._store.write({**self._store.read(), self._label: own})
-
-
-def _best_last(results: Sequence[BatchResult]) -> list[BatchResult]:
-    """Order results so that an answer comes after whatever else there is under its id."""
-    return sorted(results, key=lambda each: each.status == _OK)

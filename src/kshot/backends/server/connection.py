@@ -5,33 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kshot import __version__
 from kshot.backends.server.address import Address
 from kshot.backends.server.http_errors import (
-    HttpReply,
-    RequestFailedError,
-    RetryableError,
-    UnreachableError,
-    UnsentError,
-    error_from,
-    shortened,
-)
-from kshot.backends.server.keys import Account
-from kshot.backends.server.reading import (
     ACCEPT_ENCODING,
     MAX_ERROR_BYTES,
     BrokenError,
+    HttpReply,
+    RequestFailedError,
+    RetryableError,
     TooLargeError,
+    UnreachableError,
     UnreadableError,
+    UnsentError,
+    error_from,
     parsed,
     read_limited,
+    shortened,
     unpacked,
 )
-from kshot.backends.server.redaction import redacted_json
-from kshot.backends.server.server_load import ServerLoad
+from kshot.backends.server.keys import Account, redacted_json
+from kshot.backends.server.rate_limiter import RateLimiter
+from kshot.backends.server.server_load import RequestLimits, ServerLoad, told_absences
 from kshot.core.budget import Tries
 from kshot.core.extras import import_package
 from kshot.core.kill_points import reach
@@ -75,7 +74,7 @@ class Connection:
                 total=address.timeout, sock_connect=min(_CONNECT_SECONDS, address.timeout)
             ),
             cookie_jar=self._http.DummyCookieJar(),
-            auto_decompress=False,  # it has no limit; see ``reading.py``
+            auto_decompress=False,  # it has no limit; see ``unpacked``
             trust_env=False,  # it would send passwords of a netrc file
         )
 
@@ -140,21 +139,8 @@ class Connection:
         try:
             async with self._session.post(address.url + path, data=data, **request_arguments(address)) as reply:
                 return await self._received(reply)
-        except (
-            http.ClientConnectorCertificateError,
-            http.ClientConnectorSSLError,
-            http.ClientConnectorDNSError,
-            http.InvalidURL,
-        ) as exc:
-            return self._unreachable(exc)
-        except http.ClientConnectorError as exc:
-            if not self.load.answered:
-                return self._unreachable(exc)
-            return RetryableError(f"no connection: {self._message(exc)}")
-        except asyncio.TimeoutError:
-            return RetryableError(f"no reply within {address.timeout:.0f} s")
-        except (http.ClientError, OSError, ValueError) as exc:  # ValueError: headers that cannot be parsed
-            return RetryableError(f"the connection broke: {self._message(exc)}")
+        except (http.ClientError, asyncio.TimeoutError, OSError, ValueError) as exc:
+            return transport_error(exc, http, address, was_there=self.load.answered > 0)
 
     async def _received(self, reply: Any) -> HttpReply | Exception:
         """Read a reply within the limits. What is left of a larger one is never read: the connection is closed."""
@@ -181,15 +167,26 @@ class Connection:
         except UnreadableError as exc:
             return RequestFailedError(Failed("bad_reply", f"the server's reply cannot be read: {exc}"))
 
-    def _message(self, exc: Exception) -> str:
-        return shortened(self.address.redacted(str(exc) or type(exc).__name__))
 
-    def _unreachable(self, exc: Exception) -> UnreachableError:
-        return UnreachableError(
-            f"the server cannot be reached: {self._message(exc)}",
-            where=self.address.where,
-            hint="Check --base-url, and whether the server runs.",
-        )
+def transport_error(exc: Exception, http: Any, address: Address, *, was_there: bool) -> Exception:
+    """Return what an error of the HTTP library means (ValueError: headers that cannot be parsed).
+
+    ``was_there``: the server has answered other requests, so that it may come back.
+    """
+    said = shortened(address.redacted(str(exc) or type(exc).__name__))
+    for_good = (
+        http.ClientConnectorCertificateError,
+        http.ClientConnectorSSLError,
+        http.ClientConnectorDNSError,
+        http.InvalidURL,
+    )
+    no_connection = isinstance(exc, http.ClientConnectorError)
+    if isinstance(exc, for_good) or (no_connection and not was_there):
+        hint = "Check --base-url, and whether the server runs."
+        return UnreachableError(f"the server cannot be reached: {said}", where=address.where, hint=hint)
+    if isinstance(exc, asyncio.TimeoutError) and not no_connection:
+        return RetryableError(f"no reply within {address.timeout:.0f} s")
+    return RetryableError(f"{'no connection' if no_connection else 'the connection broke'}: {said}")
 
 
 class RefusedBodyError(RequestFailedError):
@@ -276,3 +273,107 @@ def _connection_pool(http: Any) -> Any:
 def load_aiohttp() -> Any:
     """Import the HTTP library."""
     return import_package("a model behind a server", "aiohttp")
+
+
+_rate_limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[Any, RateLimiter]] = (
+    WeakKeyDictionary()
+)
+
+
+def shared_rate_limiter(addresses: Sequence[Address], limits: RequestLimits, where: str) -> RateLimiter:
+    """Return the rate limiter for these servers, accounts and limits.
+
+    A model and its judge there are asked at the same time, and must keep the limits together.
+    """
+    of_loop = _rate_limiters.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+    key = (tuple((address.url, address.account.headers) for address in addresses), limits)
+    found = of_loop.get(key)
+    if found is None:
+        found = of_loop[key] = RateLimiter(limits, where, len(addresses))
+    return found
+
+
+class ServerGroup:
+    """The connections to the servers of one model, made in the event loop that uses them."""
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        limits: RequestLimits,
+        tries: Tries,
+        inspectors: Sequence[Callable[[Any], Usage | None]],
+        where: str,
+    ) -> None:
+        """Take the addresses and the limits of each; of each server, an inspector gets every reply that is JSON."""
+        self.probe_lock = asyncio.Lock()
+        """Held by the code that finds out what the servers offer, so that it asks once."""
+        self._rate_limiter = shared_rate_limiter(addresses, limits, where)
+        places = zip(addresses, self._rate_limiter.servers, inspectors, strict=True)
+        self.connections = tuple(Connection(address, load, tries, inspect) for address, load, inspect in places)
+        self._of_load: dict[ServerLoad, Connection] = {each.load: each for each in self.connections}
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return any(each.closed for each in self.connections)
+
+    async def close(self) -> None:
+        """Close the sockets."""
+        for each in self.connections:
+            await each.close()
+
+    @property
+    def notes(self) -> list[str]:
+        """Which of several servers answered how many requests, and which were left out."""
+        if len(self.connections) == 1:
+            return []
+        counts = ", ".join(f"{each.address.url} {each.answered:,}" for each in self.connections)
+        absent = (each for each in self.connections if each.load.absences)
+        return [
+            f"requests answered: {counts}",
+            *(told_absences(each.address.url, each.load.absences) for each in absent),
+        ]
+
+    async def post(
+        self,
+        path: str,
+        build: Callable[[], Body],
+        read: Callable[[Any], T],
+        *,
+        adapt: Callable[[Body, HttpReply], bool] = lambda *_: False,
+        estimated_tokens: float = 0.0,
+        used_tokens: Callable[[T], float] = lambda _: 0.0,
+        probed: Connection | None = None,
+        check: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> T:
+        """Send a request until there is a reply that ``read`` can read.
+
+        ``build`` makes the body for every try. ``adapt`` may change what ``build`` makes after a server has refused a
+        body; if it returns True, the request is sent again. ``probed``: only this server is asked, to find out what it
+        offers; see ``RateLimiter.run``. ``check`` is called before a try, and may refuse the server that it goes to.
+        """
+        again = sent = False
+
+        async def try_once(load: ServerLoad) -> T:
+            nonlocal sent
+            connection = self._of_load[load]
+            if check is not None and len(self.connections) > 1:
+                await check(connection)
+            body, is_again = build(), sent
+            sent = True
+            return await connection.post_once(path, body, read, again=is_again, probe=probed is not None)
+
+        while True:
+            try:
+                return await self._rate_limiter.run(
+                    try_once,
+                    estimated_tokens,
+                    used_tokens,
+                    probing=probed is not None,
+                    again=again,
+                    only=None if probed is None else probed.load,
+                )
+            except RefusedBodyError as exc:  # noqa: PERF203 - this happens once or twice in a run
+                if not adapt(exc.body, exc.reply):
+                    raise RequestFailedError(exc.failed, exc.status) from None
+                again = True

@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.backends.server.batch_apis import BatchApi, OpenAIBatches
 from kshot.backends.server.batches import ServerCall
-from kshot.backends.server.connection import Body, MalformedReplyError
+from kshot.backends.server.connection import Body, MalformedReplyError, ServerGroup
 from kshot.backends.server.keys import Provider
 from kshot.backends.server.loglik import ServerLogprobs
 from kshot.backends.server.message_parts import openai_messages
@@ -20,11 +20,9 @@ from kshot.backends.server.replies import (
     sampled_seed,
     texts_of,
     usage_from,
-    used_tokens,
 )
-from kshot.backends.server.reply_tokens import reply_tokens
 from kshot.backends.server.server import Server
-from kshot.backends.server.server_group import ServerGroup
+from kshot.backends.server.token_logprobs import reply_tokens
 from kshot.backends.texts import replace_surrogates, scored_parts, valid_message
 from kshot.core.content import BY_ADDRESS, MEDIA_KINDS
 from kshot.core.errors import BackendError
@@ -91,9 +89,7 @@ class OpenAI(Server):
             if request.listed:
                 return await self._logprobs.first_token(group, prompt, texts, tokens=tokens)
             return await self._logprobs.score(group, prompt, texts, tokens=tokens)
-        if isinstance(request, Generate):
-            return self._measured(await self._generate(group, request))
-        raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
+        return await super()._answer(group, request)
 
     def _rendered(self, prompt: Prompt) -> Prompt:
         """Return the prompt that is sent: with a chat template, kshot writes a conversation out as a text."""
@@ -116,24 +112,16 @@ class OpenAI(Server):
         messages = tuple(map(valid_message, prompt.messages))
         return Prompt(opened_text(prompt, messages, self._render))
 
-    async def _generate(self, group: ServerGroup, request: Generate) -> Generated:
-        prompt = self._rendered(request.prompt)
-        return await self._post(
-            group,
-            _path(prompt),
-            lambda changes: self._body(prompt, request, changes),
-            partial(_read, request, prompt),
-            estimated_tokens=estimated_tokens(prompt, self._reply_tokens(request)),
-            used_tokens=lambda response: used_tokens(response.usage),
-        )
-
     def _call(self, request: Request) -> ServerCall:
         if not isinstance(request, Generate):
             what = f"it cannot answer {type(request).__name__} requests with --batch-api, only Generate"
             raise BackendError(what, where=self.name, hint="Ask by generation instead: --ranking-type generation.")
         prompt = self._rendered(request.prompt)
         return ServerCall(
-            _path(prompt), self._body(prompt, request, ParameterChanges()), partial(_read, request, prompt)
+            "/chat/completions" if prompt.messages else "/completions",
+            partial(self._body, prompt, request),
+            partial(_read, request, prompt),
+            estimated_tokens(prompt, self._reply_tokens(request)),
         )
 
     def _batch_api(self) -> BatchApi:
@@ -158,10 +146,6 @@ class OpenAI(Server):
         if request.token_logprobs:  # the chat API has a switch, the older API the number of tokens to list
             optional["logprobs"] = True if prompt.messages else 1
         return body | self._accepted(optional, changes)
-
-
-def _path(prompt: Prompt) -> str:
-    return "/chat/completions" if prompt.messages else "/completions"
 
 
 def _read(request: Generate, prompt: Prompt, body: Any) -> Generated:

@@ -283,21 +283,16 @@ class RateLimiter:
                     where=self._where,
                     hint="--patience sets how long kshot tries.",
                 ) from None
-        if self._given_up or now - first_began > self._patience or tried.count >= _max_tries(exc):
+        most = _MAX_COMPLETE_TRIES if exc.complete else MAX_TRIES
+        if self._given_up or now - first_began > self._patience or tried.count >= most:
             self._unreadable += exc.complete
             if self._unreadable > _MAX_GIVEN_UP:
                 hint = "Check --base-url and --model-type: no reply in between could be read."
                 raise BackendError(str(exc), where=self._where, hint=hint) from None
             message = f"{exc} (tried for {now - first_began:.0f} s)"
-            raise RequestFailedError(Failed(_kind(exc), message, retryable=True)) from None
-
-
-def _max_tries(exc: RetryableError) -> int:
-    return _MAX_COMPLETE_TRIES if exc.complete else MAX_TRIES
-
-
-def _kind(exc: RetryableError) -> str:
-    return "bad_reply" if exc.complete else "unanswered"
+            raise RequestFailedError(
+                Failed("bad_reply" if exc.complete else "unanswered", message, retryable=True)
+            ) from None
 
 
 async def backoff(seconds: float) -> None:

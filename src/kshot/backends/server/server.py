@@ -7,26 +7,21 @@ import hashlib
 import json
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from kshot.backends.server.address import Address, model_and_urls, proxy_for
-from kshot.backends.server.batch_apis import BatchApi
-from kshot.backends.server.batch_http import BatchHttp
+from kshot.backends.server.batch_apis import BatchApi, BatchHttp
 from kshot.backends.server.batches import BatchedModel, Batches, ServerCall
-from kshot.backends.server.connection import Body, load_aiohttp
-from kshot.backends.server.event_loop import EventLoopHandle, inherited
-from kshot.backends.server.http_errors import HttpReply, HttpStatusError, RequestFailedError, UnsentError
+from kshot.backends.server.connection import Body, ServerGroup, load_aiohttp
+from kshot.backends.server.event_loop import EventLoopHandle, WorkerPool, inherited
+from kshot.backends.server.http_errors import HttpReply, HttpStatusError, RequestFailedError, UnsentError, bytes_of
 from kshot.backends.server.keys import Account, Provider, account_for
-from kshot.backends.server.notes import Notes
-from kshot.backends.server.parameter_changes import ParameterChanges, adapt
-from kshot.backends.server.reading import bytes_of
-from kshot.backends.server.request_options import read_request_options
-from kshot.backends.server.server_group import ServerGroup
+from kshot.backends.server.parameter_changes import ParameterChanges, adapt, read_request_options
+from kshot.backends.server.replies import Notes, used_tokens
 from kshot.backends.server.server_load import RequestLimits
-from kshot.backends.server.workers import WorkerPool
 from kshot.core.budget import Tries
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities, RequestQueue
@@ -117,7 +112,7 @@ class Server(ABC):
 
     def _batched_call(self, request: Request) -> ServerCall:
         call = self._call(request)
-        return call._replace(body=call.body | self._extra)
+        return call._replace(body=lambda changes: call.body(changes) | self._extra)
 
     def _adapted(self, body: Body, reply: HttpReply) -> bool:
         """Keep for all later requests what the server's error asks for; return whether it asks for something."""
@@ -207,83 +202,49 @@ class Server(ABC):
             replace(response, message=account.redacted(response.message)) if isinstance(response, Failed) else response
         )
 
-    @abstractmethod
     async def _answer(self, group: ServerGroup, request: Request) -> Response:
         """Answer one request."""
+        return await self._post(group, self._call(request))
 
     def _reply_tokens(self, request: Generate) -> float:
         """Estimate the length of a reply: the longest possible, until some replies have been seen."""
         return min(request.max_tokens, 2 * self._mean_reply_tokens) if self._mean_reply_tokens else request.max_tokens
 
-    def _measured(self, response: Generated) -> Generated:
-        """Return the response, after its length has entered the mean length of replies."""
-        if response.usage is not None:
-            mean = self._mean_reply_tokens or response.usage.completion_tokens
-            self._mean_reply_tokens = mean + 0.05 * (response.usage.completion_tokens - mean)
-        return response
-
-    async def _post(
-        self,
-        group: ServerGroup,
-        path: str,
-        build: Callable[[ParameterChanges], Body],
-        read: Callable[[Any], T],
-        *,
-        estimated_tokens: float,
-        used_tokens: Callable[[T], float],
-    ) -> T:
+    async def _post(self, group: ServerGroup, call: ServerCall) -> Generated:
         """Post without the parameters that the server refuses; a change that helps is kept for all later requests.
 
         No code says that a server refuses log-probabilities. As long as it has given none, a request that it refuses is
         posted without them: if that is answered, they were the reason, and otherwise the first error holds.
         """
-        post = partial(
-            self._post_changed,
-            group,
-            path,
-            build,
-            read,
-            estimated_tokens=estimated_tokens,
-            used_tokens=used_tokens,
-        )
         changes = ParameterChanges()
-        asked = _LOGPROBS in build(changes)
+        asked = _LOGPROBS in call.body(changes)
+        post = partial(
+            group.post,
+            call.path,
+            lambda: call.body(changes) | self._extra,
+            call.read,
+            adapt=lambda body, reply: adapt(changes, body, reply),
+            estimated_tokens=call.tokens,
+            used_tokens=lambda reply: used_tokens(reply.usage),
+        )
         try:
-            result = await post(changes)
+            reply = await post()
         except (RequestFailedError, HttpStatusError) as first:
             if not asked or self._gives_logprobs or first.status not in _LOGPROBS_REFUSED:
                 raise
             changes.dropped.add(_LOGPROBS)
             try:
-                result = await post(changes)
+                reply = await post()
             except UnsentError:
                 raise
             except (RequestFailedError, HttpStatusError):
                 raise first from None
         self._gives_logprobs |= asked and _LOGPROBS not in changes.dropped
         self._keep(changes)
-        return result
-
-    async def _post_changed(
-        self,
-        group: ServerGroup,
-        path: str,
-        build: Callable[[ParameterChanges], Body],
-        read: Callable[[Any], T],
-        changes: ParameterChanges,
-        *,
-        estimated_tokens: float,
-        used_tokens: Callable[[T], float],
-    ) -> T:
-        """Post with these changes, and with those that the server's errors ask for."""
-        return await group.post(
-            path,
-            lambda: build(changes) | self._extra,
-            read,
-            adapt=lambda body, reply: adapt(changes, body, reply),
-            estimated_tokens=estimated_tokens,
-            used_tokens=used_tokens,
-        )
+        if reply.usage is not None:
+            mean = self._mean_reply_tokens or reply.usage.completion_tokens
+            self._mean_reply_tokens = mean + 0.05 * (reply.usage.completion_tokens - mean)
+        return reply
 
     def _keep(self, changes: ParameterChanges) -> None:
         for name in sorted(changes.dropped):
