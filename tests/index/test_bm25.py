@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import BackendError, BadValue
 from kshot.index import postings
-from kshot.index.bm25 import Bm25Formula, load_bm25, save_bm25
-from kshot.index.bm25_batch import Bm25BatchIndex
-from kshot.index.postings import by_word, count_words
-from kshot.index.word_parts import word_part
+from kshot.index.bm25 import Bm25BatchIndex, Bm25Formula, load_bm25, save_bm25
+from kshot.index.postings import by_word, count_words, word_part
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 DOCS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=15)

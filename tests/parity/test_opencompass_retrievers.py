@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kshot import retrievers
-from kshot.index.okapi import OkapiScores
+from kshot.index.bm25 import OkapiScores
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_retrievers.json").read_text(encoding="utf-8"))
 DATA = {name: GOLDEN[name] for name in ("train", "test", "input_columns", "output_column")}

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from kshot.core.errors import BackendError, BadValue
-from kshot.index import bm25_batch, ranking
-from kshot.index import nltk_words as words_of_nltk
-from kshot.index.nltk_words import nltk_words
+from kshot.index import bm25 as bm25_index
+from kshot.index import ranking
+from kshot.index import words as words_of_nltk
+from kshot.index.words import nltk_words
 from kshot.retrievers import BM25Retriever
 
 
@@ -67,7 +68,7 @@ def test_it_agrees_with_brute_force(seed, vocabulary, longest, variant, monkeypa
     docs, queries = texts(rng, 150, vocabulary, longest), texts(rng, 40, vocabulary + 5, longest)
     expected = brute(docs, queries, 6, variant=variant)
     for share, block in ((0.1, 2**26), (2.0, 2**26), (0.0, 4 * 150 * 7)):  # some, none, and seven common words a block
-        monkeypatch.setattr(bm25_batch, "DENSE_SHARE", share)
+        monkeypatch.setattr(bm25_index, "DENSE_SHARE", share)
         monkeypatch.setattr(ranking, "BLOCK_BYTES", block)
         made = BM25Retriever(dataset(docs, queries), ice_num=6, variant=variant, columns="q", order="nearest_first")
         assert made.retrieve() == expected

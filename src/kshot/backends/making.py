@@ -98,8 +98,13 @@ def with_read_options(text: str, options: Mapping[str, Any]) -> tuple[Spec, dict
     entry = None if spec.file is not None else MODELS.find(spec.name)
     if spec.file is None and entry is None:
         raise _unknown(text)
-    if entry is not None:
-        _check_clash(entry)
+    other = None if entry is None else SEARCH_ENGINES.find(entry.name)
+    if entry is not None and other is not None and (entry.origin, other.origin) != ("kshot", "kshot"):
+        raise UsageError(
+            f"a model and a search engine are called {entry.name!r}: {entry.target} ({entry.origin}) and "
+            f"{other.target} ({other.origin})",
+            hint="Rename one of them, or remove its package.",
+        )
     return _with_template(spec, _without_other_account(spec, options))
 
 
@@ -139,17 +144,6 @@ def is_search_engine(text: str) -> bool:
     """Whether a text begins with the name of a search engine; its parts have options of their own."""
     kind = search_engine_kind(text)
     return kind is not None and MODELS.find(kind) is None
-
-
-def _check_clash(entry: Entry) -> None:
-    """Refuse the name of a model that a package gives to a search engine too, or the other way round."""
-    other = SEARCH_ENGINES.find(entry.name)
-    if other is not None and (entry.origin, other.origin) != ("kshot", "kshot"):
-        raise UsageError(
-            f"a model and a search engine are called {entry.name!r}: {entry.target} ({entry.origin}) and "
-            f"{other.target} ({other.origin})",
-            hint="Rename one of them, or remove its package.",
-        )
 
 
 def _with_template(spec: Spec, options: dict[str, Any]) -> tuple[Spec, dict[str, Any]]:

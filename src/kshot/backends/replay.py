@@ -178,7 +178,7 @@ class Replay:
             for prompt in _recorded_forms(request.prompt):
                 offset = self._offset(_prompt_key(prompt), request.replica)
                 if offset is not None:
-                    row = self._row(offset)
+                    row: dict[str, Any] = json.loads(self._line(offset))
                     reply = Generated(str(_reply(row)), reasoning=_reasoning(row), token_logprobs=_tokens(row))
                     opened = not reply.reasoning and opens_thoughts(request.prompt.text)
                     return without_thoughts(reply, opened=opened)
@@ -196,10 +196,6 @@ class Replay:
         if record is None:
             raise BackendError("the file changed while it was in use", where=str(self._path), hint="Run it again.")
         return record.response
-
-    def _row(self, offset: int) -> dict[str, Any]:
-        row: dict[str, Any] = json.loads(self._line(offset))
-        return row
 
     def _line(self, offset: int) -> bytes:
         self._file.seek(offset)

@@ -21,6 +21,20 @@ def replace_surrogates(text: str) -> str:
     return text
 
 
+def common_length(left: str, right: str) -> int:
+    """Return the length of the common prefix of two texts."""
+    low, high = 0, min(len(left), len(right))
+    if left[:high] == right[:high]:
+        return high
+    while low < high:  # by halves: slices compare much faster than characters do
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def valid_message(message: Message) -> Message:
     """Return a message without lone surrogates in its texts."""
     return Message(message.role, valid_content(message.content))

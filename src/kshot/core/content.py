@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -192,24 +192,14 @@ _BMP_HEADERS = {12, 40, 52, 56, 64, 108, 124}
 
 def media_type(data: bytes) -> str:
     """Return the MIME type of an image, a sound or a video; an empty text for anything else."""
-    return next((found for look in _LOOKS if (found := look(data))), "")
-
-
-def _beginning(data: bytes) -> str:
-    return next((mime for start, mime in _BEGINNINGS.items() if data.startswith(start)), "")
-
-
-def _riff(data: bytes) -> str:
-    return _RIFF.get(data[8:12], "") if data[:4] == b"RIFF" else ""
-
-
-def _iso(data: bytes) -> str:
-    """Recognise the container of MP4, QuickTime, AVIF and HEIC."""
-    return _BRANDS.get(data[8:12], "video/mp4") if data[4:8] == b"ftyp" else ""
-
-
-def _bmp(data: bytes) -> str:
-    return "image/bmp" if data[:2] == b"BM" and int.from_bytes(data[14:18], "little") in _BMP_HEADERS else ""
+    found = next((mime for start, mime in _BEGINNINGS.items() if data.startswith(start)), "")
+    if not found and data[:4] == b"RIFF":
+        found = _RIFF.get(data[8:12], "")
+    if not found and data[4:8] == b"ftyp":  # the container of MP4, QuickTime, AVIF and HEIC
+        found = _BRANDS.get(data[8:12], "video/mp4")
+    if not found and data[:2] == b"BM" and int.from_bytes(data[14:18], "little") in _BMP_HEADERS:
+        found = "image/bmp"
+    return found or _mp3(data)
 
 
 def _mp3(data: bytes) -> str:
@@ -220,9 +210,6 @@ def _mp3(data: bytes) -> str:
     bitrate, rate = data[2] >> 4, data[2] >> 2 & 3
     possible = version != 1 and layer == 1 and bitrate not in (0, 15) and rate != 3  # noqa: PLR2004 - as above
     return "audio/mpeg" if possible else ""
-
-
-_LOOKS: tuple[Callable[[bytes], str], ...] = (_beginning, _riff, _iso, _bmp, _mp3)
 
 
 def fits(mime: str, kind: str) -> bool:

@@ -49,7 +49,7 @@ def sync(descriptor: int) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the disk store which files a folder has, and under which names."""
+    """Have the disk store which files a folder has, and under which names; or what a file holds."""
     if os.name == "nt":  # pragma: no cover - Windows opens no folders, and stores names by itself
         return
     descriptor = os.open(path, os.O_RDONLY)

@@ -112,7 +112,7 @@ class RoleStream:
     @property
     def waits(self) -> bool:
         """Whether requests wait to be taken, and may be."""
-        return bool(self._waiting) and self._may_start()
+        return bool(self._waiting) and not self.halted and self._budget.may_start(self._role)
 
     @property
     def at_rest(self) -> bool:
@@ -143,12 +143,9 @@ class RoleStream:
             return answer
         if taken := self.unanswered - len(self._waiting):
             raise BackendError(f"{taken} requests were taken and never answered", where=self.backend.name)
-        if before and self._may_start() and not self._has_answered and len(self._waiting) >= before:
+        if before and len(self._waiting) >= before and not self._has_answered and self.waits:
             raise BackendError(f"it took none of {before} waiting requests", where=self.backend.name)
         return None
-
-    def _may_start(self) -> bool:
-        return not self.halted and self._budget.may_start(self._role)
 
     def close(self) -> None:
         """End the work of the backend."""

@@ -1,15 +1,18 @@
-"""The packages that kshot's extras install, and the check that names all missing ones before anything is computed."""
+"""The packages that kshot's extras install, the check that names all missing ones, and the versions that a run uses."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
+from kshot import __version__
 from kshot.core.errors import BackendError, MissingExtra
 
 
@@ -128,3 +131,41 @@ def _extras_of(packages: set[str]) -> list[str]:
     """Return the extras that install the packages; one that another of them includes is left out."""
     extras = dict.fromkeys(package.extra for name, package in PACKAGES.items() if name in packages)
     return [extra for extra in extras if not any(extra in INCLUDED.get(other, ()) for other in extras)]
+
+
+# ---- the versions of what a run uses: in this process, and in the workers that it has started ----
+
+_PACKAGES = (
+    *("numpy", "torch", "transformers", "tokenizers", "onnxruntime", "vllm", "datasets", "sacrebleu", "rouge_score"),
+    *("nltk", "jinja2", "regex", "aiohttp", "sentence_transformers", "tantivy", "pyarrow"),
+)
+"""The packages that prompts, answers or figures depend on."""
+
+_of_workers: dict[str, set[str]] = {}
+"""What workers use, and this process perhaps does not; like its own modules, it stays until the process ends."""
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, of kshot, and of the packages that are in use, here or in workers."""
+    found = {"python": {platform.python_version()}, "kshot": {__version__}}
+    for package in _PACKAGES:
+        own = _version(package) if package in sys.modules else None
+        found[package] = {own} if own else set()
+    joined = {name: found.get(name, set()) | _of_workers.get(name, set()) for name in {**found, **_of_workers}}
+    return {name: ", ".join(sorted(several)) for name, several in joined.items() if several}
+
+
+def note_versions(of_worker: Mapping[str, str]) -> None:
+    """Note what a worker uses."""
+    for name, version in of_worker.items():
+        _of_workers.setdefault(name, set()).add(version)
+
+
+@cache
+def _version(package: str) -> str | None:
+    from importlib import metadata  # imported here for a quick start
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # imported from a folder that is not installed
+        return None

@@ -16,7 +16,7 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -330,44 +330,36 @@ class Registry:
         A class is called with ``args``, the argument of the spec and its options; ``defaults`` are passed on if it
         takes them. A function is the plug-in itself. Whatever part of the spec is not used is an error.
         """
-        return self._applied(lambda _: construct, text, args, defaults)
+        found, spec, given, _ = self._resolved(text, args)
+        return found if given is None else construct(found, spec, *given, **defaults)
 
     def check(self, text: str, *args: Any, **defaults: Any) -> None:
         """Refuse what ``make`` would refuse, as far as that shows without making it; nothing is opened."""
+        found, spec, given, entry = self._resolved(text, args)
+        if given is not None:
+            options = chosen_options(found, spec, len(given), defaults)
+            if entry is not None and entry.check:
+                entry.load(entry.check)(*given, **options)
 
-        def checking(entry: Entry | None) -> Callable[..., Any]:
-            def check(factory: Callable[..., Any], spec: Spec, *given: Any, **usual: Any) -> None:
-                options = chosen_options(factory, spec, len(given), usual)
-                if entry is not None and entry.check:
-                    entry.load(entry.check)(*given, **options)
+    def _resolved(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Spec, tuple[Any, ...] | None, Entry | None]:
+        """Return what a spec names, its parts, the arguments to make it with, and its entry.
 
-            return check
-
-        self._applied(checking, text, args, defaults)
-
-    def _applied(
-        self,
-        calling: Callable[[Entry | None], Callable[..., Any]],
-        text: str,
-        args: tuple[Any, ...],
-        defaults: Mapping[str, Any],
-    ) -> Any:
-        """Call a class with the parts of a spec, as ``make`` or ``check`` does; return what is no class as it is."""
+        The arguments are None for what need not be made: it comes with its options filled in.
+        """
         spec = parse_spec(text)
         found, rest = self.load(spec)
         entry = None if spec.file is not None else self.get(spec.name)
         if entry is not None and entry.needs_argument and not rest:
             raise UsageError(f"there is no {self.noun} {text!r}", hint=f"Write {entry.written}.")
         if isinstance(found, type) or (entry is not None and entry.is_factory):
-            given = (*args, *self._argument(found, rest, len(args), text))
-            return calling(entry)(found, spec, *given, **defaults)
+            return found, spec, (*args, *self._argument(found, rest, len(args), text)), entry
         if rest:
             raise UsageError(f"nothing can follow its name: {rest!r}", where=text)
         if isinstance(found, (FunctionType, BuiltinFunctionType)):
-            return bind_options(found, spec, self._arguments) if spec.options else found
+            return bind_options(found, spec, self._arguments) if spec.options else found, spec, None, entry
         if spec.options:
             raise UsageError("it takes no options: it is an object, not a class", where=text)
-        return found
+        return found, spec, None, entry
 
     @staticmethod
     def _argument(factory: Any, rest: str, position: int, text: str) -> tuple[Any, ...]:

@@ -46,7 +46,9 @@ def one_line(text: object) -> str:
 def visible_json(value: Any, indent: int | None = None) -> str:
     """Return JSON in which unsafe characters are JSON's own escapes: a reader gets the exact text."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return text if _is_plain(text) or not _UNSAFE.search(text) else _UNSAFE.sub(_json_escape, text)
+    if _is_plain(text) or not _UNSAFE.search(text):
+        return text
+    return _UNSAFE.sub(lambda found: json.dumps(found.group())[1:-1], text)
 
 
 OBJECT = "<an object without a text of its own>"
@@ -92,10 +94,6 @@ def _is_shown_by_address(value: Any) -> bool:
 
 def _escape(found: re.Match[str]) -> str:
     return found.group().encode("unicode_escape").decode("ascii")
-
-
-def _json_escape(found: re.Match[str]) -> str:
-    return json.dumps(found.group())[1:-1]
 
 
 def metric_label(*rows: Mapping[str, Any]) -> str:

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from kshot.core.durable import sync_folder
+
 try:
     import fcntl
 except ImportError:  # a system without these locks: there no folder is ever taken for a leftover
@@ -118,11 +120,7 @@ def _remove(folder: Path) -> None:
 def sync_all(folder: Path) -> None:
     """Flush a folder and all its files to the disk: a power cut after the folder has its name must not empty them."""
     for path in [*folder.rglob("*"), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_folder(path)
 
 
 def _lock(folder: Path, *, own: bool = True) -> int | None:

@@ -18,8 +18,8 @@ import numpy as np
 from kshot.core import hub
 from kshot.core.errors import BackendError, BadValue
 from kshot.core.extras import require
-from kshot.index.arrays import Array
 from kshot.index.model_folders import MINILM, MINILM_PACKAGE, encoder_packages, minilm_folder, refuse_code
+from kshot.index.ranking import Array
 from kshot.index.vectors import unit_vectors
 
 Side: TypeAlias = Literal["query", "passage"]

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kshot.index.arrays import Array, Doubles, Floats, Positions
+Array: TypeAlias = npt.NDArray[Any]
+"""An array of any numbers."""
+Floats: TypeAlias = npt.NDArray[np.float32]
+Doubles: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Positions: TypeAlias = npt.NDArray[np.intp]
+"""Numbers of rows, columns or passages."""
+
 
 ExactScores: TypeAlias = Callable[[Positions, Positions], Doubles]
 """Gives the scores of (row, column) pairs in double precision; rows come in ascending order."""

@@ -15,7 +15,7 @@ from kshot.core.corpus import Corpus
 from kshot.core.executing import Executor, InlineExecutor, ShardedIndex, Work
 from kshot.core.protocols import ProgressCallback
 from kshot.core.work_folders import DIGEST_BYTES, content_digest
-from kshot.index.arrays import Array
+from kshot.index.ranking import Array
 
 Part: TypeAlias = Mapping[str, Array]
 """What the work makes of a shard: arrays by name."""

@@ -41,11 +41,6 @@ def no_progress(label: str, done: int, total: int) -> None:
     """Ignore how far an index has come."""
 
 
-def default_root() -> Path:
-    """Return the folder ``indexes`` in ``$KSHOT_CACHE``, or in ``kshot`` in the user's cache folder."""
-    return cache_folder() / "indexes"
-
-
 class Store:
     """Index folders by content. A folder gets its name only when it is complete: it is built elsewhere and moved.
 
@@ -58,7 +53,7 @@ class Store:
         self, root: Path | None = None, progress: ProgressCallback = no_progress, executor: Executor | None = None
     ) -> None:
         """Take the folder of all indexes (default: in the user's cache), a callback for progress, and who builds."""
-        self.root = root or default_root()
+        self.root = root or cache_folder() / "indexes"
         self._progress = progress
         self._executor = executor or InlineExecutor()
 

@@ -12,8 +12,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from kshot.core.errors import BadValue
-from kshot.index.arrays import Array, Doubles, Floats, Positions
-from kshot.index.ranking import DIGITS, Found, best, best_columns, row_blocks
+from kshot.index.ranking import DIGITS, Array, Doubles, Floats, Found, Positions, best, best_columns, row_blocks
 from kshot.index.store import damaged
 
 _BLOCK_PRODUCTS = 1 << 21

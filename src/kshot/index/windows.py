@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kshot.core.errors import BackendError, UsageError
-from kshot.index.arrays import Ints
+from kshot.index.ranking import Ints
 
 _PIECE_CHARACTERS = 1 << 16
 """Characters tokenised in one go: a tokenizer's own record takes some hundred bytes a token."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import importlib.util
 import re
+import shutil
+import tempfile
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import importing
@@ -71,3 +76,59 @@ def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
     except KeyError as exc:
         raise BackendError(f"PyStemmer has no stemmer for {language}", hint="Update PyStemmer.") from exc
     return stem_words
+
+
+_CARRIER_MODULE = "llama_index"
+_PUNKT = "tokenizers/punkt_tab/english/"
+
+
+def check_nltk_words() -> None:
+    """Refuse a machine without the rules for sentences."""
+    if not _has_rules():
+        raise BackendError(
+            "NLTK has no rules for English sentences",
+            hint="Run: python -m nltk.downloader punkt_tab (or: pip install 'kshot[passages]', which brings "
+            "llama-index-core, and that carries them).",
+        )
+
+
+def nltk_words(text: str) -> list[str]:
+    """Return the words and punctuation marks of a text."""
+    check_nltk_words()
+    from nltk.tokenize import word_tokenize
+
+    words: list[str] = word_tokenize(text)
+    return words
+
+
+@lru_cache(maxsize=1)
+def _has_rules() -> bool:
+    """Whether the rules for English sentences are on this machine; those of another package become known to NLTK."""
+    import nltk.data
+
+    for folder in (None, *_carried_folders()):
+        if folder is not None:
+            nltk.data.path.append(str(folder))  # NLTK reads no file outside the folders of its list
+        try:
+            rules = Path(str(nltk.data.find(_PUNKT)))
+        except LookupError:
+            continue
+        if any(path.stat().st_nlink > 1 for path in rules.glob("*")):
+            nltk.data.path.insert(0, _copied(rules))
+        return True
+    return False
+
+
+def _carried_folders() -> list[Path]:
+    """Return where the carrier's data for NLTK would be; nothing of it is imported."""
+    found = importlib.util.find_spec(_CARRIER_MODULE)
+    folders = (found and found.submodule_search_locations) or ()
+    return [Path(folder) / "core" / "_static" / "nltk_cache" for folder in folders]
+
+
+def _copied(rules: Path) -> str:
+    """Copy rules to where NLTK reads them: it refuses files with several names, as uv and conda install packages."""
+    folder = tempfile.mkdtemp(prefix="kshot-nltk-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shutil.copytree(rules, Path(folder) / _PUNKT)
+    return folder

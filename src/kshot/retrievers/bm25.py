@@ -8,11 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from kshot.core.errors import BadValue
-from kshot.index.bm25 import Bm25Formula
-from kshot.index.bm25_batch import Bm25BatchIndex
-from kshot.index.nltk_words import check_nltk_words, nltk_words
-from kshot.index.okapi import OkapiScores
-from kshot.index.words import Words
+from kshot.index.bm25 import Bm25BatchIndex, Bm25Formula, OkapiScores
+from kshot.index.words import Words, check_nltk_words, nltk_words
 from kshot.retrievers.base import ComparingRetriever, is_strict
 
 Variant: TypeAlias = Literal["lucene", "okapi"]

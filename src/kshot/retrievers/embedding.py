@@ -15,10 +15,9 @@ import numpy as np
 
 from kshot.core.errors import BadValue
 from kshot.core.extras import require
-from kshot.index.arrays import Array, Doubles, Positions
 from kshot.index.encoders import TextEncoder, checked_vectors, text_encoder, text_encoder_packages
 from kshot.index.model_folders import MINILM
-from kshot.index.ranking import DIGITS
+from kshot.index.ranking import DIGITS, Array, Doubles, Positions
 from kshot.index.vectors import nearest, nearest_by_product, vector_lengths
 from kshot.retrievers.base import ComparingRetriever, is_strict, whole_number
 

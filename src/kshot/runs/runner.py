@@ -14,10 +14,10 @@ from typing import IO, Any, TypeAlias
 from kshot.core.budget import Budget
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, RunError, UsageError
+from kshot.core.extras import versions
 from kshot.core.failed_parts import failure_notes
 from kshot.core.kill_points import reach
 from kshot.core.memo import Memo
-from kshot.core.package_versions import versions
 from kshot.core.protocols import (
     Backend,
     IndexStore,

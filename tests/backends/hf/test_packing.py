@@ -18,7 +18,7 @@ from kshot.backends.hf import trie as trie_module  # noqa: E402
 from kshot.backends.hf.continuous_batching import SlotBatch  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.packing import PackedModel  # noqa: E402
-from kshot.backends.hf.tokens import EncodedText, IncrementalEncoder, common_text_length  # noqa: E402
+from kshot.backends.hf.tokens import EncodedText, IncrementalEncoder  # noqa: E402
 from kshot.backends.hf.tree_batches import (  # noqa: E402
     RowLengths,
     make_tree_batch,
@@ -32,6 +32,7 @@ from kshot.backends.hf.trie import (  # noqa: E402
     common_prefix_length,
     contains,
 )
+from kshot.backends.texts import common_length  # noqa: E402
 from kshot.core.errors import BackendError, UsageError  # noqa: E402
 from kshot.core.records import Generate, Generated, Loglik, Prompt  # noqa: E402
 from tests.shapes import shaped  # noqa: E402
@@ -117,7 +118,7 @@ def test_common_prefixes():
             (at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
         )
         assert common_prefix_length(np.array(left, np.int32), np.array(right, np.int32)) == count
-        assert common_text_length("".join(map(str, left)), "".join(map(str, right))) == count
+        assert common_length("".join(map(str, left)), "".join(map(str, right))) == count
 
 
 # ---- computing ----

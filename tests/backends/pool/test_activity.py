@@ -1,7 +1,7 @@
 """What the user sees of workers while a run is under way."""
 
 import kshot
-from kshot.backends.pool.worker_state import WorkerState
+from kshot.backends.pool.dispatcher import WorkerState
 from kshot.core.watcher import MeterReading
 from kshot.report.progress import progress_lines
 from kshot.runs.progress import ProgressState, TaskProgress

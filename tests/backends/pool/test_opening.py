@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 import kshot
-from kshot.backends.pool import devices, processes
+from kshot.backends.pool import opening, processes
 from kshot.backends.pool.opening import open_pool
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.watcher import Watcher
@@ -143,41 +143,41 @@ def test_workers_are_no_part_of_the_identity():
 def test_gpus_that_a_process_may_use(tmp_path):
     for name in ("nvidia0", "nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).write_text("")
-    assert devices.visible_gpus({}, tmp_path) == ["0", "2", "10"]
-    assert devices.visible_gpus({"CUDA_VISIBLE_DEVICES": "3,GPU-1f, 5"}, tmp_path) == ["3", "GPU-1f", "5"]
-    assert devices.visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, tmp_path) == []
-    assert devices.visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,2"}, tmp_path) == ["1"]
+    assert opening.visible_gpus({}, tmp_path) == ["0", "2", "10"]
+    assert opening.visible_gpus({"CUDA_VISIBLE_DEVICES": "3,GPU-1f, 5"}, tmp_path) == ["3", "GPU-1f", "5"]
+    assert opening.visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, tmp_path) == []
+    assert opening.visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,2"}, tmp_path) == ["1"]
 
 
 def test_each_worker_sees_gpus_of_its_own():
     def seen(count, gpus, each):
-        found = devices.environments(count, gpus, each, deterministic=False)
+        found = opening.environments(count, gpus, each, deterministic=False)
         return [environment["CUDA_VISIBLE_DEVICES"] for environment in found]
 
-    assert devices.worker_count("auto", 8, 1, 99) == 8
-    assert devices.worker_count("auto", 8, 2, 99) == 4
+    assert opening.worker_count("auto", 8, 1, 99) == 8
+    assert opening.worker_count("auto", 8, 2, 99) == 4
     assert seen(4, ["0", "1", "2", "3"], 1) == ["0", "1", "2", "3"]
     assert seen(2, ["0", "1", "2", "3"], 2) == ["0,1", "2,3"]
     assert seen(4, ["0", "1"], 1) == ["0", "1", "0", "1"], "more workers than GPUs share them"
     with pytest.raises(UsageError, match="each worker needs 3 GPUs, and this machine has 2"):
-        devices.environments(1, ["0", "1"], 3, deterministic=False)
+        opening.environments(1, ["0", "1"], 3, deterministic=False)
 
 
 def test_gpus_for_workers_whose_model_takes_none_are_refused(monkeypatch):
-    monkeypatch.setattr(devices, "visible_gpus", lambda: ["0", "1"])
+    monkeypatch.setattr(opening, "visible_gpus", lambda: ["0", "1"])
     for model in ("embedded", "hf:model,device=cuda:1"):
         with pytest.raises(UsageError, match="each worker needs 1 GPU, and the model would not use them"):
             open_pool(model, {}, settings_from({"workers": 2, "gpus_per_worker": 1}), print)
 
 
 def test_without_gpus_the_cores_are_divided(monkeypatch):
-    monkeypatch.setattr(devices, "cores", lambda: 8)
+    monkeypatch.setattr(opening, "cores", lambda: 8)
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert devices.worker_count("auto", 0, 0, 8) == 8
-    assert [each["OMP_NUM_THREADS"] for each in devices.environments(3, [], 0, deterministic=False)] == ["2"] * 3
-    assert devices.environments(3, [], 0, deterministic=True) == [{}] * 3, "its bits depend on the threads"
+    assert opening.worker_count("auto", 0, 0, 8) == 8
+    assert [each["OMP_NUM_THREADS"] for each in opening.environments(3, [], 0, deterministic=False)] == ["2"] * 3
+    assert opening.environments(3, [], 0, deterministic=True) == [{}] * 3, "its bits depend on the threads"
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert devices.environments(3, [], 0, deterministic=False) == [{}] * 3, "the user has decided"
+    assert opening.environments(3, [], 0, deterministic=False) == [{}] * 3, "the user has decided"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_without_gpus_the_cores_are_divided(monkeypatch):
     ],
 )
 def test_models_that_take_the_gpu_of_their_process(spec, options, uses):
-    assert devices.uses_gpus(spec, options) is uses
+    assert opening.uses_gpus(spec, options) is uses
 
 
 def test_a_worker_has_its_environment(tmp_path, monkeypatch):

@@ -4,8 +4,7 @@ import pytest
 
 from kshot.backends.hf.model import Transformers
 from kshot.backends.pool.dispatcher import Dispatcher
-from kshot.backends.pool.model import PooledModel
-from kshot.backends.pool.model_job import SpecJob
+from kshot.backends.pool.model import PooledModel, SpecJob
 from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.travelling import TravellingFiles
 from kshot.core.records import Loglik, Prompt

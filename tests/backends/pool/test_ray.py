@@ -344,7 +344,7 @@ def test_a_ray_without_tokens_is_refused(folder, monkeypatch):
 def test_files_travel_to_other_machines(tmp_path, monkeypatch):
     """A copy is opened where the file itself is not, under the same name and fingerprint, with its neighbours."""
     from kshot.backends import open_model
-    from kshot.backends.pool.model_job import SpecJob
+    from kshot.backends.pool.model import SpecJob
     from kshot.backends.pool.travelling import TravellingFiles
 
     (here := tmp_path / "here").mkdir()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kshot.backends.pool.ray_address import RayAddress
+from kshot.backends.pool.ray_cluster import RayAddress
 from kshot.core.errors import BackendError, UsageError
 
 
@@ -154,10 +154,10 @@ def test_a_user_without_a_name_is_named_by_its_number(monkeypatch):
 
 
 def test_where_nobody_says_who_listens_the_user_has_to(own_listener, monkeypatch):
-    from kshot.backends.pool import ray_address
+    from kshot.backends.pool import ray_cluster
 
     host, port = own_listener
-    monkeypatch.setattr(ray_address, "_TABLES", ())
+    monkeypatch.setattr(ray_cluster, "_TABLES", ())
     with pytest.raises(BackendError, match="belongs to an unknown user"):
         RayAddress.given(f"{host}:{port}").check()
     RayAddress.given(f"ann@{host}:{port}").check()

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.backends.pool.routing import Routing, common_length
+from kshot.backends.pool.routing import Routing
+from kshot.backends.texts import common_length
 
 TEXTS = st.text("ab", max_size=6)
 STEPS = st.lists(

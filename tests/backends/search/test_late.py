@@ -130,7 +130,7 @@ def test_a_long_passage_has_the_tokens_of_all_its_windows(kind, tmp_path, reques
     if kind == "colbert":
         coder = neural._ColBERTCoder(encoders.ColBERT(folder, None), 4)
     size = 24 - coder.extra_tokens
-    ((_, tokens),) = tokenised(coder.tokenizer, [LONG])
+    ((_, tokens),) = tokenised(coder.encoder.tokenizer, [LONG])
     pieces = [LONG[one.begin : one.end] for one in windows(LONG, tokens, size, size - size // 4)]
     assert len(pieces) > 2
     rows = np.concatenate(coder.passages(pieces))

@@ -52,10 +52,10 @@ class Fake(IndexSearchEngine):
 
 @pytest.fixture(autouse=True)
 def _fakes(monkeypatch):
+    module = ModuleType("kshot.backends.search.neural")
     for kind in ("dense", "late", "rerank"):
-        module = ModuleType(f"kshot.backends.search.{kind}")
         setattr(module, kind.capitalize(), type(kind.capitalize(), (Fake,), {"kind": kind}))
-        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     for name, package in PACKAGES.items():  # what the real ones need is there, whether it is or not
         if package.extra in {"hf", "dense"}:
             monkeypatch.setitem(sys.modules, package.module, ModuleType(name))

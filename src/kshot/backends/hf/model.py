@@ -265,7 +265,11 @@ class Transformers:
             for answers in (
                 self._score([each for each in chunk if not isinstance(each, Generate)]),
                 self._generate([request for request in generations if not request.prompt.media]),
-                self._generate_after_images([request for request in generations if request.prompt.media]),
+                (
+                    (request, self._image_model.generate(request, self._torch))
+                    for request in generations
+                    if request.prompt.media
+                ),
             ):
                 for answer in answers:
                     reach("hf.computed")
@@ -337,10 +341,6 @@ class Transformers:
             add_bos=self._add_bos,
             stop_ids=self._eos_ids,
         )
-
-    def _generate_after_images(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
-        for request in requests:
-            yield request, self._image_model.generate(request, self._torch)
 
     def _generate(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
         rows = []

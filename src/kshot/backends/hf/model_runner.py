@@ -201,7 +201,8 @@ class ModelRunner:
         if packed is not None and not reason:
             batches_trees = packed.batches_trees
             packed.compiled = CompiledModel(self._model, self._torch)
-            while reason := trial_failure(packed) or _lost_batches(packed, batches_trees=batches_trees):
+            lost = "a trial of tree batches differs from unpacked computing"
+            while reason := trial_failure(packed) or (lost if batches_trees > packed.batches_trees else ""):
                 packed.batches_trees = batches_trees
                 if not packed.compiled.drop_attention(reason):
                     packed.compiled = None
@@ -309,11 +310,6 @@ class ModelRunner:
             raise BackendError(
                 what, where=self._name, hint="The tokenizer is another model's: put the right one there."
             )
-
-
-def _lost_batches(packed: PackedModel, *, batches_trees: bool) -> str:
-    """Say that a trial has turned tree batches off, which worked before; otherwise empty."""
-    return "a trial of tree batches differs from unpacked computing" if batches_trees > packed.batches_trees else ""
 
 
 def _sequences(requests: Iterable[TokenizedLoglik]) -> list[TokenSequence]:

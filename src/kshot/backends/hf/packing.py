@@ -271,7 +271,3 @@ class PackedModel:
         """Keep a prefix for later, in place of the oldest one and of those that it contains."""
         others = [old for old in self.prefixes if common_prefix_length(old.tokens, tokens) < len(old.tokens)]
         self.prefixes = [*others[1 - _MAX_CACHED_PREFIXES :], CachedPrefix(tokens.copy(), self.copy_states(places))]
-
-    def clear_cache(self) -> None:
-        """Empty the cache; the buffers stay."""
-        self.keep_places(np.zeros(0, np.int64))

@@ -168,7 +168,11 @@ class PlainModel:
         while batches:
             batch = batches.popleft()
             try:
-                self._generate_batch(batch, tokenizer)
+                # generate() works the position ids out from the mask.
+                inputs = self._padded([row.prompt for row in batch], "left")
+                del inputs["position_ids"]
+                write_rows(self._model, inputs, batch, self._name, tokenizer)
+                self.computed += inputs["input_ids"].numel()
             except self._torch.OutOfMemoryError as error:
                 half = self._halve(len(batch), error)
                 restart(batch)
@@ -176,13 +180,6 @@ class PlainModel:
                 batches = deque(split_into_batches(left, half, limit, equal_lengths=equal_lengths))
             else:
                 yield from batch
-
-    def _generate_batch(self, batch: Sequence[GenerationRow], tokenizer: PromptTokenizer) -> None:
-        # generate() works the position ids out from the mask.
-        inputs = self._padded([row.prompt for row in batch], "left")
-        del inputs["position_ids"]
-        write_rows(self._model, inputs, batch, self._name, tokenizer)
-        self.computed += inputs["input_ids"].numel()
 
 
 def is_stateful(model: Any) -> bool:

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.backends.hf.trie import IdArray, common_prefix_length
-from kshot.backends.texts import replace_surrogates, rolling_windows, scored_parts, start_token, valid_message
+from kshot.backends.texts import (
+    common_length,
+    replace_surrogates,
+    rolling_windows,
+    scored_parts,
+    start_token,
+    valid_message,
+)
 from kshot.core.errors import BackendError
 from kshot.core.reasoning import is_think_tag, opens_thoughts
 from kshot.core.records import Loglik, Message, Prompt, RollingStart
@@ -88,7 +95,7 @@ _ReusablePart: TypeAlias = tuple[int, int]
 
 
 def _reusable_part(known: EncodedText, text: str) -> _ReusablePart | None:
-    shared = common_text_length(known.text, text)
+    shared = common_length(known.text, text)
     # Tokens that end before the difference, without the last of them: it might have gone on.
     inside = int(known.ends.searchsorted(shared)) - 1
     start = inside - _OVERLAP_TOKENS
@@ -125,20 +132,6 @@ def first_after(encoded: EncodedText, place: int) -> int:
     if encoded.in_order:
         return int(encoded.ends.searchsorted(place, side="right"))
     return int(np.append(encoded.ends > place, True).argmax())
-
-
-def common_text_length(left: str, right: str) -> int:
-    """Return the length of the common prefix of two texts."""
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
-        return high
-    while low < high:
-        middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 _TRIAL_TEXT = "A trial,  of\nthings: naïve 日本 🙂"
@@ -220,7 +213,15 @@ class PromptTokenizer:
 
     def _encode_batch(self, texts: Sequence[str]) -> list[EncodedText]:
         found = self._backend.encode_batch(list(texts), add_special_tokens=False)
-        return [_encoded_text(text, encoding) for text, encoding in zip(texts, found, strict=True)]
+        # numpy converts flat ids and ends in one step; it would go through pairs one by one.
+        return [
+            EncodedText.of(
+                text,
+                np.array(encoding.ids, np.int32),
+                np.fromiter(map(_SECOND, encoding.offsets), np.int64, len(encoding)),
+            )
+            for text, encoding in zip(texts, found, strict=True)
+        ]
 
     def _without_ends(self, text: str) -> EncodedText:
         return EncodedText.of(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64))
@@ -415,13 +416,7 @@ def own_renderer(owner: Any, shown: Callable[[Message], Message] = lambda messag
     return render
 
 
-def _encoded_text(text: str, encoding: Any) -> EncodedText:
-    # numpy converts flat ids and ends in one step; it would go through pairs one by one.
-    ends = np.fromiter(map(_SECOND, encoding.offsets), np.int64, len(encoding))
-    return EncodedText.of(text, np.array(encoding.ids, np.int32), ends)
-
-
 def _shares_as_much(known: str, previous: str, text: str) -> bool:
     """Whether a text has about as much in common with a known text as with the previous one."""
-    shared = common_text_length(previous, text)
-    return shared < _CHEAP_CHARACTERS or common_text_length(known, text) >= shared - _CHEAP_CHARACTERS
+    shared = common_length(previous, text)
+    return shared < _CHEAP_CHARACTERS or common_length(known, text) >= shared - _CHEAP_CHARACTERS

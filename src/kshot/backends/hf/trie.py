@@ -96,7 +96,8 @@ def build_trie(sequences: Sequence[TokenSequence], cached: Sequence[IdArray] = (
     ids = np.concatenate([tokens[depth:] for tokens, depth in zip(ordered, shared, strict=True)])
     edges = np.cumsum([0, *map(len, ordered)]) - np.cumsum([0, *shared])
     depths = np.arange(len(ids)) - np.repeat(edges[:-1] - shared, np.diff(edges))
-    sums = (_hash_tokens(ids) * _powers(max(map(len, ordered)))[depths]).cumsum(dtype=np.uint64)
+    powers = np.cumprod(np.full(max(map(len, ordered)), 0x5851F42D4C957F2D, np.uint64), dtype=np.uint64)
+    sums = (_hash_tokens(ids) * powers[depths]).cumsum(dtype=np.uint64)
     hashes, ends = sums.copy(), np.zeros(len(ids), np.int64)
     path = np.zeros(max(map(len, ordered)), np.int64)
     nodes: list[Ints] = [path[:0]] * len(sequences)
@@ -163,10 +164,6 @@ def _hash_tokens(tokens: IdArray) -> NDArray[np.uint64]:
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(27)
     return mixed
-
-
-def _powers(count: int) -> NDArray[np.uint64]:
-    return np.cumprod(np.full(count, 0x5851F42D4C957F2D, np.uint64), dtype=np.uint64)
 
 
 @dataclass(slots=True)

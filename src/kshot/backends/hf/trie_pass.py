@@ -35,7 +35,7 @@ class TriePass:
         self._place = 0
         # The model may replace its prefixes during this pass; the trie refers to those of now.
         self._prefixes = list(model.prefixes)
-        model.clear_cache()
+        model.keep_places(np.zeros(0, np.int64))  # the cache is empty; its buffers stay
         self._cached_runs = self._find_cached_runs()
         # Tree batches compute the common beginning themselves.
         self._row_edges = trie.row_edges.tolist()

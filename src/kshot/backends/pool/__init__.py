@@ -1,7 +1,7 @@
 """A pool of workers: ``--workers N`` runs any model that computes in this process in N worker processes or Ray actors.
 
     engine ── RequestQueue ── PooledModel ── Dispatcher ── Launcher ══ WorkerLoop ── OpenJob (the model)
-                 (model.py)      (dispatcher.py)   (processes.py,   (worker.py, in    (model_job.py)
+                 (model.py)      (dispatcher.py)   (processes.py,   (worker.py, in    (model.py)
                                                     ray_cluster.py)  each worker)
 
 One queue: the engine knows one backend, with the name, the fingerprint and the abilities of the model inside, so a
@@ -18,5 +18,5 @@ A death: what the worker had not answered is suspect, since any of it may have k
 again one by one, each alone in its worker; one that was there when three workers died becomes a failure
 (``worker_died``). An exception is no death: it ends the run with its message, as it does without a pool.
 
-Nothing here knows of models but ``model.py`` and ``model_job.py``: other work (building an index) can be a job, too.
+Nothing here knows of models but ``model.py``: other work (building an index) can be a job, too.
 """

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kshot.backends.checking import is_server
 from kshot.backends.making import names_search_engine
-from kshot.backends.pool import devices
 from kshot.backends.pool.contract import Job, Launcher
 from kshot.backends.pool.dispatcher import Dispatcher
 from kshot.backends.pool.executor import PoolExecutor
-from kshot.backends.pool.model import PooledModel
-from kshot.backends.pool.model_job import ObjectJob, SpecJob, check_poolable, refused_recording, refused_server
+from kshot.backends.pool.model import ObjectJob, PooledModel, SpecJob, check_poolable, refused_recording, refused_server
 from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.settings import PoolSettings
 from kshot.backends.pool.travelling import PackedObject, TravellingFiles
@@ -23,6 +23,57 @@ from kshot.core.extras import require
 from kshot.core.options import flag
 from kshot.core.protocols import Model, SearchEngine
 from kshot.core.specs import parse_spec
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+"""What torch, numpy, onnxruntime and tokenizers read."""
+
+
+def visible_gpus(environment: Mapping[str, str] | None = None, devices: Path = Path("/dev")) -> list[str]:
+    """Return the GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them; nothing is loaded."""
+    given = (os.environ if environment is None else environment).get(VISIBLE)
+    if given is None:
+        found = [each.name.removeprefix("nvidia") for each in devices.glob("nvidia*")]
+        return sorted((name for name in found if name.isdecimal()), key=int)
+    names = [name.strip() for name in given.split(",")]
+    return names[: names.index("-1")] if "-1" in names else [name for name in names if name]
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def uses_gpus(spec: str, options: Mapping[str, Any]) -> bool:
+    """Whether a model takes the GPU that its process sees, as far as its spec tells."""
+    parsed = parse_spec(spec)
+    device = str(parsed.options.get("device") or options.get("device") or "")
+    return parsed.name != "embedded" and device in ("", "cuda")
+
+
+def worker_count(workers: str, gpus: int, gpus_each: int, cpus: int) -> int:
+    """Return the number of workers that an option names: ``auto`` is as many as find their GPUs, or a core each."""
+    if workers != "auto":
+        return int(workers)
+    return max(1, gpus // gpus_each) if gpus and gpus_each else max(1, cpus)
+
+
+def environments(count: int, gpus: list[str], gpus_each: int, *, deterministic: bool) -> list[dict[str, str]]:
+    """Return what each worker finds in its environment.
+
+    Workers share GPUs only if there are more workers than GPUs. Without GPUs the cores are divided among them, unless
+    the user has set the number of threads, or the numbers depend on it (``deterministic``).
+    """
+    if gpus and gpus_each:
+        groups = [gpus[at : at + gpus_each] for at in range(0, len(gpus) - gpus_each + 1, gpus_each)]
+        if not groups:
+            what = f"each worker needs {gpus_each} GPUs, and this machine has {len(gpus)}"
+            raise UsageError(what, hint="Lower --gpus-per-worker.")
+        return [{VISIBLE: ",".join(groups[number % len(groups)])} for number in range(count)]
+    if deterministic or THREADS[0] in os.environ:
+        return [{} for _ in range(count)]
+    threads = str(max(1, cores() // count))
+    return [dict.fromkeys(THREADS, threads) for _ in range(count)]
 
 
 def check_pool(models: Sequence[str | Model], settings: PoolSettings) -> None:
@@ -70,7 +121,7 @@ def open_pool(
     name = given if isinstance(given, str) else given.name
     if isinstance(given, str):
         job: Job = SpecJob(given, dict(options), TravellingFiles.of(given, options))
-        on_gpus = devices.uses_gpus(given, options)
+        on_gpus = uses_gpus(given, options)
     else:
         job, on_gpus = ObjectJob(PackedObject.of(given)), True
     deterministic = bool(options.get("deterministic"))
@@ -94,15 +145,15 @@ def _launcher(
 
 def _here(settings: PoolSettings, *, on_gpus: bool, deterministic: bool, at_most: int | None) -> tuple[Launcher, int]:
     """Return what starts processes on this machine, and how many."""
-    gpus = devices.visible_gpus() if on_gpus else []
+    gpus = visible_gpus() if on_gpus else []
     each = min(1, len(gpus)) if settings.gpus_per_worker is None else settings.gpus_per_worker
     if each > len(gpus):
         needs = f"each worker needs {each} {'GPU' if each == 1 else 'GPUs'}"
         what = f"{needs}, and this machine has {len(gpus)}" if on_gpus else f"{needs}, and the model would not use them"
         raise UsageError(what, where="--gpus-per-worker", hint="Give a smaller number, or more machines by --ray.")
-    count = devices.worker_count(settings.workers or "auto", len(gpus), each, devices.cores())
+    count = worker_count(settings.workers or "auto", len(gpus), each, cores())
     count = count if at_most is None else min(count, at_most)
-    return Processes(devices.environments(count, gpus, each, deterministic=deterministic)), count
+    return Processes(environments(count, gpus, each, deterministic=deterministic)), count
 
 
 def _on_ray(settings: PoolSettings, *, on_gpus: bool, at_most: int | None) -> tuple[Launcher, int]:
@@ -115,5 +166,5 @@ def _on_ray(settings: PoolSettings, *, on_gpus: bool, at_most: int | None) -> tu
     each = settings.gpus_per_worker
     each = (min(1, gpus) if on_gpus else 0) if each is None else each
     actors.need(gpus=each)
-    count = devices.worker_count(settings.workers or "auto", gpus, each, cpus)
+    count = worker_count(settings.workers or "auto", gpus, each, cpus)
     return actors, count if at_most is None else min(count, at_most)

@@ -12,6 +12,8 @@ from bisect import bisect_left, bisect_right, insort
 from itertools import pairwise
 from typing import TypeAlias
 
+from kshot.backends.texts import common_length
+
 _MIN_CUT_ITEMS = 8
 """Smaller chunks are not made smaller still for the sake of a better cut."""
 
@@ -115,15 +117,3 @@ class Routing:
         ]
         fitting = [place for place in places if low <= place <= high]
         return min(fitting, key=lambda place: abs(place - middle), default=middle)
-
-
-def common_length(one: str, other: str) -> int:
-    """Return how many characters two texts have in common at their beginnings."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:  # compared by halves: slices compare much faster than characters do
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

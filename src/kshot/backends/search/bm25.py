@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Protocol, get_args
 
-from kshot.backends.search.search_engine import Index, IndexSearchEngine, changed_options
+from kshot.backends.search.search_engine import Index, IndexSearchEngine, changed_options, read_texts
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
 from kshot.core.protocols import IndexStore
 from kshot.index.bm25 import Bm25Formula, Bm25Method, load_bm25, save_bm25
+from kshot.index.postings import CountWords
 from kshot.index.ranking import Found
 from kshot.index.shards import Part, TextShards, shard_ranges
 from kshot.index.tantivy import TantivyIndex, tantivy_package, write_tantivy
-from kshot.index.word_parts import CountWords
 from kshot.index.words import Words
 
 METHODS: tuple[Bm25Method, ...] = tuple(method for method in get_args(Bm25Method) if method != "okapi")
-_PROGRESS_PASSAGES = 10_000
 _SHARD_PASSAGES, _SHARD_CHARACTERS = 1 << 13, 1 << 22
 
 
@@ -62,15 +61,6 @@ class Bm25(IndexSearchEngine):
         shards = shard_ranges(corpus, _SHARD_PASSAGES, _SHARD_CHARACTERS)
         index = TextShards("bm25 index, shards", work, corpus, shards, join)
         return WordSearch(load_bm25(store.sharded("bm25", key, index), len(corpus)), self.words)
-
-
-def read_texts(corpus: Corpus, read: Callable[[str], Any], store: IndexStore, label: str) -> Iterator[Any]:
-    """Yield each passage's text as ``read`` reads it, and report progress."""
-    for position, passage in enumerate(corpus.passages):
-        if position % _PROGRESS_PASSAGES == 0:
-            store.progress(label, position, len(corpus))
-        yield read(passage.text)
-    store.progress(label, len(corpus), len(corpus))
 
 
 class _IndexOfWords(Protocol):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from kshot.backends.search.search_engine import Index, IndexSearchEngine
+from kshot.backends.search.search_engine import Index, IndexSearchEngine, read_texts
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError
 from kshot.core.protocols import IndexStore
@@ -71,17 +71,10 @@ def _write(path: Path, corpus: Corpus, store: IndexStore) -> None:
         file.execute("PRAGMA journal_mode = OFF")  # the store removes an unfinished file
         file.execute("PRAGMA synchronous = OFF")
         file.execute("CREATE VIRTUAL TABLE passages USING fts5(text, content='', tokenize='unicode61')")
-        file.executemany("INSERT INTO passages (rowid, text) VALUES (?, ?)", _rows(corpus, store))
+        rows = enumerate(read_texts(corpus, _clean, store, "fts5 index", step=_PROGRESS_PASSAGES))
+        file.executemany("INSERT INTO passages (rowid, text) VALUES (?, ?)", rows)
         file.execute("INSERT INTO passages (passages) VALUES ('optimize')")
         file.commit()
-
-
-def _rows(corpus: Corpus, store: IndexStore) -> Iterator[tuple[int, str]]:
-    for position, passage in enumerate(corpus.passages):
-        if position % _PROGRESS_PASSAGES == 0:
-            store.progress("fts5 index", position, len(corpus))
-        yield position, _clean(passage.text)
-    store.progress("fts5 index", len(corpus), len(corpus))
 
 
 def _clean(text: str) -> str:

@@ -11,8 +11,7 @@ from kshot.backends.search.search_engine import Index, IndexSearchEngine
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
 from kshot.core.protocols import IndexStore
-from kshot.index.arrays import Doubles, Positions
-from kshot.index.ranking import Found, best
+from kshot.index.ranking import Doubles, Found, Positions, best
 
 FUSIONS = ("zscore", "rrf", "minmax")
 MIN_CANDIDATES = 1000

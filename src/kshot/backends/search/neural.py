@@ -14,17 +14,28 @@ from kshot.backends.search.search_engine import Index, IndexSearchEngine, change
 from kshot.backends.texts import replace_surrogates
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
+from kshot.core.executing import Work
 from kshot.core.protocols import IndexStore
 from kshot.index import encoders
-from kshot.index.arrays import Array
 from kshot.index.model_folders import MINILM, find_model, model_digest, require_kind
-from kshot.index.ranking import Found
+from kshot.index.ranking import Array, Found
 from kshot.index.shards import Part, TextShards, shard_ranges
 from kshot.index.vectors import TopK, open_vectors, write_vectors
 from kshot.index.windows import TokenSpans, check_window_options, cut, tokenised, window_room, window_stride, windows
 
-_DENSE_FORMAT = 1
-_DENSE = "searching by sentence vectors"
+_FORMAT = 1
+
+
+def _usual_window(window: int | None, model: str) -> int | None:
+    return window or (encoders.MINILM_WINDOW if model.lower() == MINILM else None)
+
+
+def _shards(name: str, work: Work, corpus: Corpus, join: Callable[[Path, Iterable[Part]], None]) -> TextShards:
+    ranges = shard_ranges(corpus, encoders.SHARD_PASSAGES, encoders.SHARD_CHARACTERS)
+    return TextShards(f"{name}: encoding, shards", work, corpus, ranges, join)
+
+
+# ---- one vector for each passage ----
 
 
 class Dense(IndexSearchEngine):
@@ -52,7 +63,7 @@ class Dense(IndexSearchEngine):
         device: str | None = None,
     ) -> None:
         check_window_options(window, stride, batch_size)
-        folder = find_model(model, _DENSE)
+        folder = find_model(model, "searching by sentence vectors")
         require_kind(folder, model, "sentence encoder")
         self.name = f"dense:{model}" + changed_options(
             window=(window, None),
@@ -60,8 +71,7 @@ class Dense(IndexSearchEngine):
             query_prompt=(query_prompt, None),
             passage_prompt=(passage_prompt, None),
         )
-        if model.lower() == MINILM:
-            window = window or encoders.MINILM_WINDOW
+        window = _usual_window(window, model)
         self._model, self._window, self._stride, self._batch_size = model, window, stride, batch_size
         self._prompts = query_prompt, passage_prompt
         self._encoder = encoders.sentence_encoder(folder, device)
@@ -71,7 +81,7 @@ class Dense(IndexSearchEngine):
     def open(self, corpus: Corpus, store: IndexStore, /) -> _DenseIndex:
         """Encode the corpus, or open its vectors; the model is loaded only to encode, and for the first query."""
         key = {
-            "format": _DENSE_FORMAT,
+            "format": _FORMAT,
             "model": self._digest,
             "window": self._window,
             "stride": self._stride,
@@ -81,9 +91,7 @@ class Dense(IndexSearchEngine):
         work = _EncodePassages(
             self._encoder, self._model, self._window, self._stride, self._prompts[1], self._batch_size
         )
-        shards = shard_ranges(corpus, encoders.SHARD_PASSAGES, encoders.SHARD_CHARACTERS)
-        index = TextShards(f"{self.name}: encoding, shards", work, corpus, shards, write_vectors)
-        return _DenseIndex(self, store.sharded("dense", key, index))
+        return _DenseIndex(self, store.sharded("dense", key, _shards(self.name, work, corpus, write_vectors)))
 
     def encode_queries(self, queries: Sequence[str]) -> Array:
         """Return the vectors of queries."""
@@ -137,10 +145,10 @@ class _DenseIndex:
         return self._vectors.search(rows, k, among)
 
 
+# ---- one vector for each token ----
+
 Precision = Literal["float16", "float32"]
 
-_LATE_FORMAT = 1
-_LATE = "searching by token vectors"
 _MAX_GROUP_TOKENS = 2048
 
 
@@ -176,7 +184,7 @@ class Late(IndexSearchEngine):
         check_window_options(window, stride, batch_size)
         if precision not in get_args(Precision):
             raise UsageError(f"precision is {precision!r}", hint="Use float16 or float32.")
-        folder = find_model(model, _LATE)
+        folder = find_model(model, "searching by token vectors")
         kind = require_kind(folder, model, "sentence encoder", "late-interaction model")
         colbert = kind == "late-interaction model"
         if colbert and (idf or query_prompt is not None or passage_prompt is not None):
@@ -191,8 +199,7 @@ class Late(IndexSearchEngine):
             passage_prompt=(passage_prompt, None),
             precision=(precision, "float16"),
         )
-        if model.lower() == MINILM:
-            window = window or encoders.MINILM_WINDOW
+        window = _usual_window(window, model)
         self._coder = (
             _ColBERTCoder(encoders.ColBERT(folder, device), batch_size)
             if colbert
@@ -201,7 +208,7 @@ class Late(IndexSearchEngine):
         self._model, self._batch_size = model, batch_size
         self._idf = not colbert if idf is None else idf
         self._key: dict[str, Any] = {
-            "format": _LATE_FORMAT,
+            "format": _FORMAT,
             "model": model_digest(folder),
             "window": window,
             "stride": stride,
@@ -216,8 +223,7 @@ class Late(IndexSearchEngine):
         key = self._key | {"corpus": corpus.digest}
         window, stride, precision = (self._key[name] for name in ("window", "stride", "precision"))
         work = _EncodeTokens(self._coder, self._model, window, stride, precision, self._batch_size)
-        shards = shard_ranges(corpus, encoders.SHARD_PASSAGES, encoders.SHARD_CHARACTERS)
-        index = TextShards(f"{self.name}: encoding, shards", work, corpus, shards, _join)
+        index = _shards(self.name, work, corpus, _join)
         return _LateIndex(self._coder, store.sharded("late", key, index), idf=self._idf)
 
 
@@ -234,13 +240,13 @@ class _EncodeTokens:
 
     def open(self) -> Callable[[Sequence[str]], Part]:
         """Load the model."""
-        size = window_room(self.window, self.coder.max_tokens, self.coder.extra_tokens, self.model)
+        size = window_room(self.window, self.coder.encoder.max_tokens, self.coder.extra_tokens, self.model)
         return partial(self._encoded, size, window_stride(self.stride, size, size - size // 4))
 
     def _encoded(self, size: int, stride: int, given: Sequence[str]) -> Part:
         """Return the vectors of all tokens, how many each text has, and in how many texts each token occurs."""
         coder, texts = self.coder, [replace_surrogates(text) for text in given]
-        found = cut(coder.tokenizer, texts, size, stride)
+        found = cut(coder.encoder.tokenizer, texts, size, stride)
         counts = np.zeros(len(texts), dtype=np.int64)
         groups: list[Array] = []
         for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self.batch_size):
@@ -270,25 +276,17 @@ class _ColBERTCoder:
     """The vectors of a ColBERT model."""
 
     def __init__(self, encoder: encoders.ColBERT, batch_size: int) -> None:
-        self._encoder, self._batch_size = encoder, batch_size
-
-    @property
-    def max_tokens(self) -> int:
-        return self._encoder.max_tokens
+        self.encoder, self._batch_size = encoder, batch_size
 
     @property
     def extra_tokens(self) -> int:
-        return self._encoder.extra_tokens
-
-    @property
-    def tokenizer(self) -> Any:
-        return self._encoder.tokenizer
+        return self.encoder.extra_tokens
 
     def passages(self, texts: Sequence[str]) -> list[Array]:
-        return self._encoder.token_vectors(texts, "passage", self._batch_size)
+        return self.encoder.token_vectors(texts, "passage", self._batch_size)
 
     def queries(self, texts: Sequence[str]) -> list[_EncodedQuery]:
-        found = self._encoder.token_vectors(texts, "query", self._batch_size)
+        found = self.encoder.token_vectors(texts, "query", self._batch_size)
         return [
             _EncodedQuery(rows if text.strip() else rows[:0], None) for text, rows in zip(texts, found, strict=True)
         ]
@@ -300,28 +298,20 @@ class _HiddenStateCoder:
     def __init__(
         self, encoder: encoders.SentenceEncoder, batch_size: int, query_prompt: str | None, passage_prompt: str | None
     ) -> None:
-        self._encoder, self._batch_size = encoder, batch_size
+        self.encoder, self._batch_size = encoder, batch_size
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
 
     @property
-    def max_tokens(self) -> int:
-        return self._encoder.max_tokens
-
-    @property
     def extra_tokens(self) -> int:
-        return self._encoder.extra_tokens(self._encoder.prompt("passage", self._passage_prompt))
-
-    @property
-    def tokenizer(self) -> Any:
-        return self._encoder.tokenizer
+        return self.encoder.extra_tokens(self.encoder.prompt("passage", self._passage_prompt))
 
     def passages(self, texts: Sequence[str]) -> list[Array]:
-        prompt = self._encoder.prompt("passage", self._passage_prompt)
-        return [rows for _, rows in self._encoder.token_vectors(texts, prompt, self._batch_size)]
+        prompt = self.encoder.prompt("passage", self._passage_prompt)
+        return [rows for _, rows in self.encoder.token_vectors(texts, prompt, self._batch_size)]
 
     def queries(self, texts: Sequence[str]) -> list[_EncodedQuery]:
-        prompt = self._encoder.prompt("query", self._query_prompt)
-        return [_EncodedQuery(rows, ids) for ids, rows in self._encoder.token_vectors(texts, prompt, self._batch_size)]
+        prompt = self.encoder.prompt("query", self._query_prompt)
+        return [_EncodedQuery(rows, ids) for ids, rows in self.encoder.token_vectors(texts, prompt, self._batch_size)]
 
 
 class _LateIndex:
@@ -368,7 +358,8 @@ def _grouped(queries: Sequence[_EncodedQuery]) -> Iterator[list[_EncodedQuery]]:
         yield group
 
 
-_RERANK = "reranking with a cross-encoder"
+# ---- reranking ----
+
 _CACHED_TEXTS = 4096
 DEFAULT_DEPTH = 50
 
@@ -394,7 +385,7 @@ class Rerank(IndexSearchEngine):
         check_window_options(None, None, batch_size)
         if depth < 1:
             raise UsageError(f"depth is {depth}", hint="Use 1 or more.")
-        folder = find_model(model, _RERANK)
+        folder = find_model(model, "reranking with a cross-encoder")
         require_kind(folder, model, "cross-encoder")
         self.name = f"rerank:{model}{changed_options(depth=(depth, DEFAULT_DEPTH))}@{search_engine.name}"
         self.fingerprint = f"rerank {model_digest(folder)} depth={depth} of ({search_engine.fingerprint})"

@@ -169,15 +169,16 @@ def _trec_lines(raw: bytes, path: Path) -> dict[str, list[_TrecLine]]:
         run[passage] = _TrecLine(value, passage, number)
     if not runs:
         raise DataError("the recorded run is empty", where=str(path), hint=_TREC_SHAPE)
-    return {topic: sorted(run.values(), key=_trec_order, reverse=True) for topic, run in runs.items()}
+    return {
+        topic: sorted(
+            run.values(), key=lambda line: (line.score, line.passage.encode("utf-8", "surrogateescape")), reverse=True
+        )
+        for topic, run in runs.items()
+    }
 
 
 _JSON_SHAPE = 'It needs {"SYSTEM": {"runs": [[…], …]}}, or TREC lines.'
 _TREC_SHAPE = "A line is: topic Q0 passage rank score tag."
-
-
-def _trec_order(line: _TrecLine) -> tuple[float, bytes]:
-    return line.score, line.passage.encode("utf-8", "surrogateescape")
 
 
 # ---- answering ----

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,6 +52,17 @@ class IndexSearchEngine(ABC):
 def changed_options(**options: tuple[Any, Any]) -> str:
     """Write the options whose value (first) differs from the default (second) as a spec has them."""
     return "".join(f",{name}={value}" for name, (value, default) in options.items() if value != default)
+
+
+def read_texts(
+    corpus: Corpus, read: Callable[[str], Any], store: IndexStore, label: str, *, step: int = 10_000
+) -> Iterator[Any]:
+    """Yield each passage's text as ``read`` reads it, and report progress at every ``step`` of them."""
+    for position, passage in enumerate(corpus.passages):
+        if position % step == 0:
+            store.progress(label, position, len(corpus))
+        yield read(passage.text)
+    store.progress(label, len(corpus), len(corpus))
 
 
 class _CorpusSearch:

@@ -48,10 +48,6 @@ class LogprobQuery:
     own: dict[int, float] = field(default_factory=dict)
     greedy: set[int] = field(default_factory=set)
 
-    def want_own(self, index: int) -> None:
-        """Ask for the log-probabilities of its own tokens from this index on."""
-        self.own_from = index if self.own_from is None else min(index, self.own_from)
-
 
 def plan_queries(spans: Iterable[TokenSpan], *, cached: bool) -> dict[TokenIds, LogprobQuery]:
     """Return the queries that answer all spans, in order: sequences that begin alike are neighbours, shortest first."""
@@ -64,7 +60,7 @@ def plan_queries(spans: Iterable[TokenSpan], *, cached: bool) -> dict[TokenIds, 
             first += 1
         whole = _query(queries, tokens[:last], tokens[last])
         if first < last:
-            whole.want_own(first)
+            whole.own_from = first if whole.own_from is None else min(first, whole.own_from)
     return {tokens: queries[tokens] for tokens in sorted(queries)}
 
 
