@@ -12,6 +12,7 @@ from itertools import islice
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any, TypeAlias
 
+from kshot.backends.texts import cut_at_stop
 from kshot.core.content import BY_ADDRESS, MEDIA_KINDS
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, UsageError
@@ -127,8 +128,8 @@ def _takes_prompt(function: Any) -> bool:
 def _cut(reply: Generated, request: Generate) -> Generated:
     """Return a reply without its thoughts, and without what comes from the first stop text on."""
     reply = without_thoughts(reply, opened=opens_thoughts(request.prompt.text))
-    ends = [at for stop in request.stop if (at := reply.text.find(stop)) >= 0]
-    return ending_early(reply, reply.text[: min(ends)]) if ends else reply
+    short = cut_at_stop(reply.text, request.stop)
+    return reply if short is None else ending_early(reply, short)
 
 
 class _Wrapper:

@@ -47,6 +47,12 @@ def valid_content(content: Content) -> Content:
     return with_texts(content, [replace_surrogates(text) for text in texts_in(content)])
 
 
+def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
+    """Return the text before its first stop string, or None if it has none."""
+    places = [place for place in (text.find(string) for string in stop) if place >= 0]
+    return text[: min(places)] if places else None
+
+
 def scored_parts(request: Loglik, context: str) -> tuple[str, tuple[str, ...]]:
     """Return the context and the texts to score after it; white space at the end of the context may go to the texts.
 

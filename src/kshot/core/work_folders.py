@@ -158,7 +158,7 @@ DIGEST_BYTES = 16
 _READ_BYTES = 1 << 22
 
 
-def content_digest(file: IO[bytes]) -> bytes:
+def file_digest(file: IO[bytes]) -> bytes:
     """Return the digest of a file from its present position to its end."""
     state = hashlib.blake2b(digest_size=DIGEST_BYTES)
     while block := file.read(_READ_BYTES):

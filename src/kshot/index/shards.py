@@ -14,7 +14,7 @@ import numpy as np
 from kshot.core.corpus import Corpus
 from kshot.core.executing import Executor, InlineExecutor, ShardedIndex, Work
 from kshot.core.protocols import ProgressCallback
-from kshot.core.work_folders import DIGEST_BYTES, content_digest
+from kshot.core.work_folders import DIGEST_BYTES, file_digest
 from kshot.index.ranking import Array
 
 Part: TypeAlias = Mapping[str, Array]
@@ -106,7 +106,7 @@ def _write(path: Path, part: Part) -> None:
                 with arrays.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, values, allow_pickle=False)
         file.seek(DIGEST_BYTES)
-        digest = content_digest(file)
+        digest = file_digest(file)
         file.seek(0)
         file.write(digest)
     draft.replace(path)
@@ -116,6 +116,6 @@ def _is_whole(path: Path) -> bool:
     """Whether a part is there as it was written."""
     try:
         with path.open("rb") as file:
-            return file.read(DIGEST_BYTES) == content_digest(file)
+            return file.read(DIGEST_BYTES) == file_digest(file)
     except OSError:
         return False

@@ -19,7 +19,7 @@ from kshot.core.kill_points import reach
 from kshot.core.protocols import ProgressCallback
 from kshot.core.work_folders import (
     cache_folder,
-    content_digest,
+    file_digest,
     locked_folder,
     remove_leftovers,
     resumable_folder,
@@ -153,7 +153,7 @@ def _is_unchanged(path: Path, size: int, modified: int, digest: str) -> bool:
 
 def _file_digest(path: Path) -> str:
     with path.open("rb") as file:
-        return content_digest(file).hex()
+        return file_digest(file).hex()
 
 
 def _write_manifest(folder: Path) -> None:

@@ -23,6 +23,7 @@ from kshot import __version__
 from kshot.backends.texts import (
     PartialLoglik,
     Pieces,
+    cut_at_stop,
     document_pieces,
     read_pieces,
     replace_surrogates,
@@ -392,9 +393,8 @@ class Embedded:
             wide = logits[None].astype(np.float64)
             text.logprobs.append(float(wide[0, token] - _log_totals(wide)[0]))
         text.text = self._tokenizer.decode(text.new_tokens, skip_special_tokens=True)
-        cuts = [at for stop in text.request.stop if (at := text.text.find(stop)) >= 0]
-        if cuts:
-            text.text, text.stop_reason = text.text[: min(cuts)], "stop"
+        if (short := cut_at_stop(text.text, text.request.stop)) is not None:
+            text.text, text.stop_reason = short, "stop"
         elif len(text.new_tokens) >= text.max_new_tokens:
             text.stop_reason = "length" if text.max_new_tokens == text.request.max_tokens else "window"
 

@@ -121,6 +121,8 @@ class Transformers:
     only, and makes the machine part of the fingerprint: answers of one fingerprint are the same to the last bit.
     """
 
+    answers = (Generate, Loglik)
+
     def __init__(
         self,
         path: str,
@@ -148,6 +150,7 @@ class Transformers:
             path = str(EMBEDDED_FOLDER)
         self._side, self._add_bos, self._given_template = padding_side, add_bos, chat_template
         self._files = ModelFiles(path, revision=revision, trust_remote_code=trust_remote_code)
+        self.name = f"hf:{self._files.path}"
         self._config = self._files.open("configuration", self._library.AutoConfig)
         tokenizer = self._files.open("tokenizer", self._library.AutoTokenizer)
         self._device = hub.choose_device(device, self._torch)
@@ -166,16 +169,6 @@ class Transformers:
         )
 
     # ---- what it is ----
-
-    @property
-    def name(self) -> str:
-        """The spec that opens this model."""
-        return f"hf:{self._files.path}"
-
-    @property
-    def answers(self) -> tuple[type, ...]:
-        """It writes texts, and gives the probabilities of texts."""
-        return (Generate, Loglik)
 
     @property
     def abilities(self) -> Abilities:

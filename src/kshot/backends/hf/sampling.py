@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.loading import invalid_logits
-from kshot.backends.texts import summed_pieces, written_pieces
+from kshot.backends.texts import cut_at_stop, summed_pieces, written_pieces
 from kshot.core.reasoning import tokens_of, without_thoughts
 from kshot.core.records import Generate, Generated, TokenLogprobs, Usage
 from kshot.core.serialization import sampling_digest
@@ -223,12 +223,6 @@ def _has_stop_string(row: GenerationRow, tokenizer: PromptTokenizer) -> bool:
     earlier = row.new_tokens[: len(row.new_tokens) - len(tail)][-_CONTEXT_TOKENS:]
     before = [*row.prompt[-_CONTEXT_TOKENS:], *earlier][-_CONTEXT_TOKENS:]
     return cut_at_stop(tokenizer.decode_after(before, tail), row.request.stop) is not None
-
-
-def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
-    """Return the text before its first stop string, or None if it has none."""
-    places = [place for place in (text.find(string) for string in stop) if place >= 0]
-    return text[: min(places)] if places else None
 
 
 def generated_response(row: GenerationRow, tokenizer: PromptTokenizer) -> Generated:

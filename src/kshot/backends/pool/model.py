@@ -192,22 +192,9 @@ class PooledModel:
         """Wait until a worker has opened the model."""
         self._dispatcher = dispatcher
         self._facts: ModelFacts = dispatcher.facts()
+        # Those of the model inside: the answers are the same.
+        self.name, self.fingerprint, self.answers = self._facts.name, self._facts.fingerprint, self._facts.answers
         note_versions(dispatcher.call(VERSIONS))
-
-    @property
-    def name(self) -> str:
-        """The name of the model inside."""
-        return self._facts.name
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of the model inside: its answers are the same."""
-        return self._facts.fingerprint
-
-    @property
-    def answers(self) -> tuple[type, ...]:
-        """What the model inside answers."""
-        return self._facts.answers
 
     @property
     def abilities(self) -> Abilities:

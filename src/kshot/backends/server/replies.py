@@ -12,6 +12,7 @@ from kshot.backends.server.connection import MalformedReplyError
 from kshot.backends.server.http_errors import RequestFailedError, shortened
 from kshot.backends.server.keys import Account
 from kshot.backends.server.token_logprobs import tokens_in
+from kshot.backends.texts import cut_at_stop
 from kshot.core.content import texts_in
 from kshot.core.reasoning import ending_early, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Prompt, TokenLogprobs, Usage
@@ -23,15 +24,6 @@ _MAX_TOKENS = 10**8
 _MEDIA_TOKENS = 1000
 """What an image or another part that is no text is taken for, until the server says how many tokens it used."""
 """A token count above this is wrong: no context window is as large."""
-
-
-def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
-    """Return the text before the first stop string, and whether there is one.
-
-    Servers accept few stop strings, and some leave them in the text.
-    """
-    ends = [at for string in stop if (at := text.find(string)) >= 0]
-    return (text[: min(ends)], True) if ends else (text, False)
 
 
 def generated(
@@ -63,8 +55,9 @@ def generated(
     reason = "length" if stop_reason in _LENGTH_REASONS else "window" if stop_reason in _WINDOW_REASONS else "stop"
     reply = without_thoughts(Generated(text or "", reason, usage, reasoning), opened=opened)
     reply = replace(reply, token_logprobs=tokens_in(readings, reply.text))
-    text, stopped = cut_at_stop(reply.text, request.stop)
-    return ending_early(replace(reply, stop_reason="stop"), text) if stopped else reply
+    # Servers accept few stop strings, and some leave them in the text.
+    short = cut_at_stop(reply.text, request.stop)
+    return reply if short is None else ending_early(replace(reply, stop_reason="stop"), short)
 
 
 def usage_from(

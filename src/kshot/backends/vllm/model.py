@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.context_window import ContextWindow, FittingPrompt, TokenIds, cuts_left
 from kshot.backends.hf.loading import ModelFiles, choose_dtype
-from kshot.backends.hf.sampling import cut_at_stop, token_logprobs
+from kshot.backends.hf.sampling import token_logprobs
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
-from kshot.backends.texts import replace_surrogates
+from kshot.backends.texts import cut_at_stop, replace_surrogates
 from kshot.backends.vllm.runtime import (
     LogprobQuery,
     VllmRuntime,
@@ -51,6 +51,7 @@ class Vllm:
     opens at once; vLLM starts with the first request. ``engine_option``: texts such as ``tensor_parallel_size=2``.
     """
 
+    answers = (Generate, Loglik)
     notes = ()
 
     def __init__(
@@ -72,6 +73,7 @@ class Vllm:
         torch, library = hub.import_transformers()
         self._add_bos = add_bos
         self._files = ModelFiles(path, revision=revision, trust_remote_code=trust_remote_code)
+        self.name = f"vllm:{self._files.path}"
         self._config = self._files.open("configuration", library.AutoConfig)
         tokenizer = self._files.open("tokenizer", library.AutoTokenizer)
         vllm_device = _check_device(device, torch)
@@ -79,16 +81,6 @@ class Vllm:
         self._tokenizer = PromptTokenizer(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
 
     # ---- what it is ----
-
-    @property
-    def name(self) -> str:
-        """The spec that opens this model."""
-        return f"vllm:{self._files.path}"
-
-    @property
-    def answers(self) -> tuple[type, ...]:
-        """It writes texts, and gives the probabilities of texts."""
-        return (Generate, Loglik)
 
     @property
     def abilities(self) -> Abilities:
