@@ -13,7 +13,7 @@ and ``,`` only before NAME=.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from kshot.backends.adapters import as_model
@@ -97,14 +97,13 @@ def search_engine_kind(text: str) -> str | None:
 
 def search_engine_packages(text: str) -> tuple[str, ...]:
     """Return the packages of kshot's extras that a spec needs, those of its parts included; nothing is opened."""
-    kind = search_engine_kind(text) or ""
-    rest = text[len(kind) :]
+    return tuple(name for kind, rest in _engines(text) for name in _packages(kind, rest))
+
+
+def _packages(kind: str, rest: str) -> tuple[str, ...]:
     match kind:
-        case "hybrid":
-            return tuple(name for part, _ in _hybrid_parts(rest)[1] for name in search_engine_packages(part))
         case "rerank":
-            spec, search_engine = _rerank_parts(rest)
-            return (*encoder_packages(spec.argument), *search_engine_packages(search_engine))
+            return encoder_packages(_rerank_parts(rest)[0].argument)
         case "dense" | "late":
             return encoder_packages(_parsed(kind, rest).argument or MINILM)
         case "bm25":
@@ -116,18 +115,10 @@ def search_engine_packages(text: str) -> tuple[str, ...]:
 
 def builds_shards(text: str) -> bool:
     """Whether a part of a spec has an index that is built in shards; that of a plug-in may be."""
-    kind = search_engine_kind(text) or ""
-    rest = text[len(kind) :]
-    match kind:
-        case "fts5" | "replay":
-            return False
-        case "bm25":
-            return _parsed(kind, rest).argument != "disk"
-        case "hybrid":
-            return any(builds_shards(part) for part, _ in _hybrid_parts(rest)[1])
-        case "rerank":
-            return builds_shards(_rerank_parts(rest)[1])
-    return True
+    return any(
+        kind not in {"fts5", "replay", "rerank"} and not (kind == "bm25" and _parsed(kind, rest).argument == "disk")
+        for kind, rest in _engines(text)
+    )
 
 
 def varying_part(text: str) -> str | None:
@@ -135,18 +126,27 @@ def varying_part(text: str) -> str | None:
 
     Encoders read texts in batches.
     """
-    kind = search_engine_kind(text) or ""
-    match kind:
-        case "fts5" | "bm25" | "replay":
-            return None
-        case "hybrid":
-            parts = (varying_part(part) for part, _ in _hybrid_parts(text[len(kind) :])[1])
-            return next((part for part in parts if part is not None), None)
-    takes_option = kind and "deterministic" in options_of(SEARCH_ENGINES.get(kind).load())
-    return None if takes_option else text
+    for kind, rest in _engines(text):
+        exact = kind in {"fts5", "bm25", "replay"}
+        if not exact and not (kind and "deterministic" in options_of(SEARCH_ENGINES.get(kind).load())):
+            return kind + rest
+    return None
 
 
 # ---- parts of a spec ----
+
+
+def _engines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each search engine that a spec names, as its kind and the rest: of a hybrid its parts, without itself."""
+    kind = search_engine_kind(text) or ""
+    rest = text[len(kind) :]
+    if kind == "hybrid":
+        for part, _ in _hybrid_parts(rest)[1]:
+            yield from _engines(part)
+        return
+    yield kind, rest
+    if kind == "rerank":
+        yield from _engines(_rerank_parts(rest)[1])
 
 
 def _before_search_engine(mark: str) -> re.Pattern[str]:
