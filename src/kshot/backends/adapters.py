@@ -194,6 +194,8 @@ def renamed(model: Model, name: str) -> Model:
     return (_PartialModel if isinstance(model, LanguageModel) else _PartialSearchEngine)(model, name)
 
 
+# ---- a digest of everything that decides what a function returns: its code, and what it was made with ----
+
 Seen: TypeAlias = dict[int, tuple[int, Any]]
 """The objects that were described, by id, with their numbers; they stay alive, so that no id is used twice."""
 

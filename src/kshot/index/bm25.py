@@ -1,8 +1,8 @@
 """BM25: the weight of each word in each text, and the texts with the highest score for a query.
 
 Example retrievers and search engines use the same weights. ``Bm25Index`` keeps them in files that are mapped into
-memory, as the package bm25s lays them out and with bm25s's scores to the last digit; ``bm25_batch`` searches for many
-queries at once, and decides in double precision.
+memory, as the package bm25s lays them out and with bm25s's scores to the last digit; ``Bm25BatchIndex`` searches for
+many queries at once, and decides in double precision.
 """
 
 from __future__ import annotations
@@ -271,7 +271,11 @@ _FLOOR_SHARE = 0.25
 
 
 class OkapiScores:
-    """BM25 scores of all texts, given as lists of words, for one query at a time."""
+    """BM25 scores of all texts, given as lists of words, for one query at a time, as ``rank_bm25.BM25Okapi`` has them.
+
+    OpenCompass ranks examples by them, and a last bit decides between rows that score alike. So each operation is in
+    the package's order and in its precision; only the texts that do not hold a word are skipped, to which it adds 0.
+    """
 
     def __init__(self, texts: Iterable[Sequence[str]], k1: float = 1.5, b: float = 0.75) -> None:
         """Count the words of each text."""
@@ -306,6 +310,9 @@ class OkapiScores:
 
 DENSE_SHARE = 0.1
 """Words in more than this share of the texts are summed as a matrix product, the others entry by entry."""
+
+
+# ---- many queries at once: common words as a matrix product ----
 
 
 class Bm25BatchIndex:

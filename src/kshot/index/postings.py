@@ -95,6 +95,8 @@ def by_word(counts: WordCounts, weights: Array) -> Postings:
     return Postings(counts.texts[order], weights[order], starts)
 
 
+# ---- the words of a part of the texts, counted by themselves, and all parts together ----
+
 WordPart: TypeAlias = Mapping[str, Array]
 """The counted words of some texts, as ``word_part`` gives them."""
 

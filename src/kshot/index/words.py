@@ -78,6 +78,13 @@ def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
     return stem_words
 
 
+# ---- the words of nltk.word_tokenize, which OpenCompass's BM25 counts ----
+
+# NLTK cuts a text into sentences first, because a full stop is a word of its own only at the end of a sentence. Its
+# rules for English sentences (Punkt's) are no part of its package: NLTK downloads them. kshot takes them from where
+# NLTK looks, else from the package llama-index-core, which carries them. Without them it refuses: words cut in another
+# way would give other examples.
+
 _CARRIER_MODULE = "llama_index"
 _PUNKT = "tokenizers/punkt_tab/english/"
 

@@ -153,6 +153,9 @@ class SequenceMaker:
         return PartialLoglik(request, len(spans), [len(some) for some in windows], pieces=pieces), spans
 
 
+# ---- choosing the next token of a text, from its request alone ----
+
+
 def choose_token(logits: NDArray[np.float32], request: Generate, prompt: Sequence[int], new: Sequence[int]) -> int:
     """Return the most likely token at temperature 0, else a sample by Gumbel-max with noise seeded by the request."""
     scores = logits.astype(np.float64)
@@ -192,6 +195,8 @@ def _repeated_ngram_ends(tokens: Sequence[int], size: int) -> set[int]:
     ngrams = (tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1))
     return {ngram[-1] for ngram in ngrams if ngram[:-1] == tail}
 
+
+# ---- the model ----
 
 FOLDER = Path(__file__).parent
 FILES = ("model.onnx", "model.safetensors", "tokenizer.json")

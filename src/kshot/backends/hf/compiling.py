@@ -20,10 +20,16 @@ import numpy.typing as npt
 from kshot.backends.hf.loading import is_split
 from kshot.backends.hf.trie import Ints
 
+# ---- masks of trees by blocks: blocks of tokens that nobody sees are never computed ----
+
 SmallInts: TypeAlias = npt.NDArray[np.int32]
 
 BLOCK_TOKENS = 128
 """The block size that FlexAttention's kernels are made for."""
+
+
+# A key is seen by a run of queries: from itself on, up to the end of its tree. These spans say all that a mask says.
+# Whole blocks are told from them with NumPy, where torch would make the dense mask first.
 
 
 def row_spans(count: int, ends: Ints, first: int, unused: int) -> SmallInts:
@@ -65,6 +71,8 @@ def block_tables(spans: SmallInts, queries: int) -> list[SmallInts]:
 def _ordered(chosen: Any) -> tuple[SmallInts, SmallInts]:
     return chosen.sum(-1, dtype=np.int32), np.argsort(~chosen, axis=-1, kind="stable").astype(np.int32)
 
+
+# ---- compiled parts ----
 
 ATTENTION = "kshot_trees"
 """The name under which transformers finds the attention with block masks."""

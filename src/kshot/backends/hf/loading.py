@@ -1,4 +1,4 @@
-"""Loading a causal language model: its precision, its weights, its fingerprint."""
+"""Loading a causal language model: where its parts go, its precision, weights and fingerprint, and determinism."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import require
 from kshot.core.hub import content_digest, find_model_folder, hub_is_unreachable, open_pretrained
 from kshot.core.text_files import parse_json
+
+# ---- where the parts of a model are: on one device, or split over several ----
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 _FILE = ".json"
@@ -96,6 +98,8 @@ def input_device(model: Any, torch: Any) -> Any:
     return embeddings.weight.device if device is None else torch.device(device)
 
 
+# ---- its files ----
+
 _OTHER_MODEL_HINT = "config.json and the weights are not of the same model: re-download."
 
 
@@ -168,6 +172,9 @@ def _belongs_to_surplus_layer(key: str, model: Any) -> bool:
     return found is not None and isinstance(layers, int) and int(found[1]) >= layers
 
 
+# ---- errors of a running model that the user can act on ----
+
+
 def invalid_logits(name: str) -> BackendError:
     """Return the error for a model whose logits are not numbers."""
     return BackendError(
@@ -182,6 +189,8 @@ def out_of_memory(name: str, device: Any) -> BackendError:
     hint = "Use a smaller dtype, or a device with more memory."
     return BackendError(f"out of memory on {device}", where=name, hint=hint)
 
+
+# ---- deterministic: what torch is told, and what the bits of an answer depend on ----
 
 _owners: set[int] = set()
 """The models that need deterministic algorithms now; torch has one switch for the whole process."""

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# ---- the requests that are computed together: while a GPU works on some, the next are prepared ----
+
 _FIRST_SCORED, _FIRST_WRITTEN = 32, 256
 """The requests of the first chunk: a GPU should start soon, but texts are written in large batches."""
 _GROWTH = 2
@@ -95,6 +97,8 @@ class RequestChunks(Generic[T]):
         if taken:
             self._prepared += self._prepare(taken)
 
+
+# ---- the model ----
 
 _CPU_BATCH_SIZE, _GPU_BATCH_SIZE = 16, 128
 """Texts written together unless ``batch_size`` says otherwise; a GPU writes fewer where its memory is short."""

@@ -23,6 +23,8 @@ from kshot.backends.hf.trie_pass import TriePass
 from kshot.core.errors import BackendError
 from kshot.core.records import Loglik, Scored
 
+# ---- which models can be tree-packed: by their configuration, then by a trial ----
+
 _REQUIRED_ARGUMENTS = ("attention_mask", "position_ids", "past_key_values", "use_cache")
 _PACKABLE_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
 _MIN_WINDOW_TOKENS = 16
@@ -150,6 +152,9 @@ def _max_difference(packed: PackedModel, trie: Trie, expected: Sequence[Any], st
 
 
 T = TypeVar("T")
+
+
+# ---- the model ----
 
 
 class ModelRunner:

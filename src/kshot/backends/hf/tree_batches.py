@@ -1,4 +1,6 @@
-"""Batches of small trees: where sequences have little in common, their trees become the rows of a batch.
+"""How a trie is divided: into rows by a fixed rule, into batches of small trees, or into blocks of a lone request.
+
+Where sequences have little in common, their trees become the rows of a batch.
 
 In one long row the mask of each token would cover all other tokens. In a batch of short rows it covers one row.
 """
@@ -11,6 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kshot.backends.hf.trie import Ints, Trie, common_length
+
+# ---- how many tokens go through a model at a time: equal runs make equal rows ----
 
 _CPU_ROW_TOKENS, _GPU_ROW_TOKENS = 256, 2048
 """The mask and the attention grow with the row, the number of calls falls. Measured by `benchmarks/scoring.py`."""
@@ -45,6 +49,8 @@ class RowLengths:
         tokens = max(tokens, 1)
         self.row_tokens, self.batch_tokens = min(self.row_tokens, tokens), min(self.batch_tokens, tokens)
 
+
+# ---- batches of small trees ----
 
 _ROW_WIDTHS = (256, 512, 1024)
 _WIDTH_MULTIPLE = 16
@@ -186,6 +192,13 @@ def max_rows(trie: Trie, first: int, tokens: int, wanted: Ints, max_wanted: int)
     if begin + max_wanted < len(wanted):
         last = min(last, int(np.searchsorted(trie.row_edges, wanted[begin + max_wanted], "right")) - 1)
     return max(last - first, 1)
+
+
+# ---- a request computed by itself: its rows depend on it alone, so that its numbers are always the same ----
+
+# What all its sequences begin with goes through the model in blocks of one length, counted from the first token. So the
+# keys and values of a block follow from the tokens up to its end. Those that an earlier request with the same beginning
+# has left are the very same bits, and need not be computed again.
 
 
 def cut_into_blocks(trie: Trie, size: int) -> Trie:

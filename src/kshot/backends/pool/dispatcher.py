@@ -32,6 +32,8 @@ from kshot.backends.pool.contract import (
 from kshot.backends.pool.routing import Routing
 from kshot.core.errors import BackendError, KshotError
 
+# ---- what the dispatcher knows of one worker ----
+
 _MAX_CHUNK_ITEMS = 512
 """Large enough for the model to find what items have in common."""
 _FIRST_CHUNK_ITEMS = 64
@@ -123,6 +125,8 @@ class WorkerState:
             return "starting"
         return "idle" if not self.sent else "…" if self.rate is None else f"{self.rate:.3g}/s"
 
+
+# ---- all workers ----
 
 MAX_DEATHS = 3
 """A request that was there when so many workers died is not asked again, and a worker that dies so often in a row

@@ -1,4 +1,4 @@
-"""A model in a pool of workers: to the engine it is the model itself, and works in the background."""
+"""A model in a pool of workers: how it travels to them, what they do with it, and what the engine sees of it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from kshot.core.protocols import Abilities, LanguageModel, Model, RequestQueue
 from kshot.core.records import Failed, Loglik, Request, Response, Search, with_ticket
 from kshot.core.specs import split_options
 from kshot.core.validation import responses_of
+
+# ---- the model as the job of workers ----
 
 VERSIONS = "versions"
 """The call that returns the versions of the packages that a worker uses."""
@@ -175,6 +177,8 @@ def summed(reports: Sequence[ModelReport]) -> tuple[int, int]:
     pairs = [report.tokens for report in reports if report.tokens is not None]
     return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
+
+# ---- the pool as a model: it works in the background ----
 
 _TAKEN_ITEMS = 64
 """Requests taken from the queue at once, for each worker: to take them renders their prompts."""

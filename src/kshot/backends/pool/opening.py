@@ -24,6 +24,8 @@ from kshot.core.options import flag
 from kshot.core.protocols import Model, SearchEngine
 from kshot.core.specs import parse_spec
 
+# ---- how many workers auto means, and what each of them sees of this machine ----
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 """What torch, numpy, onnxruntime and tokenizers read."""
@@ -74,6 +76,9 @@ def environments(count: int, gpus: list[str], gpus_each: int, *, deterministic: 
         return [{} for _ in range(count)]
     threads = str(max(1, cores() // count))
     return [dict.fromkeys(THREADS, threads) for _ in range(count)]
+
+
+# ---- models and executors ----
 
 
 def check_pool(models: Sequence[str | Model], settings: PoolSettings) -> None:

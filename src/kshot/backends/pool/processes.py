@@ -21,6 +21,8 @@ from kshot.backends.pool.worker import WorkerLoop, packed_events
 from kshot.core.errors import BackendError
 from kshot.core.visible import one_line
 
+# ---- in the worker: messages come through its standard input, events go through its output ----
+
 _LENGTH = struct.Struct(">Q")
 
 
@@ -94,6 +96,8 @@ def _start_guard(lifeline: int) -> None:
     os.read(lifeline, 1)  # nothing is ever written
     leave()
 
+
+# ---- in the run ----
 
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[2:]; from kshot.backends.pool.processes import main; "

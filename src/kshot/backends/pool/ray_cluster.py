@@ -42,6 +42,8 @@ from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import import_package
 from kshot.core.visible import one_line
 
+# ---- the cluster that a run may join: its owner can run code on every machine that joins it ----
+
 _ADDRESS = re.compile(r"(?:(?P<owner>[^@\s/]+)@)?(?P<scheme>ray://)?(?P<host>[^@\s/]+):(?P<port>[0-9]{1,5})")
 _CONNECT_SECONDS = 10.0
 _LAST_PORT = 65535
@@ -123,6 +125,8 @@ def _name(user: int) -> str:
     except (ImportError, KeyError):
         return str(user)
 
+
+# ---- workers ----
 
 _WAIT_SECONDS = 10.0
 """After so long without a place for a worker, the user is told what it waits for."""

@@ -36,6 +36,8 @@ from kshot.core.errors import BackendError
 from kshot.core.kill_points import reach
 from kshot.core.records import Failed
 
+# ---- HTTP: few calls, large bodies, and replies that are files ----
+
 _MAX_FILE_BYTES = 4 * 10**9
 """The most that is read of a file of results; each line is then limited by ``--max-reply``."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
@@ -161,6 +163,8 @@ class BatchHttp:
         hint = address.account.hint
         return error_from(HttpReply(status, body, used, text), where=address.where, key_hint=hint, answered=False)
 
+
+# ---- the APIs ----
 
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _ID_OF_LINE = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_.-]{1,200})"')

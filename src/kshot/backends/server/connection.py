@@ -275,6 +275,8 @@ def load_aiohttp() -> Any:
     return import_package("a model behind a server", "aiohttp")
 
 
+# ---- the servers of one model, one or several: each try of a request goes to one of them ----
+
 _rate_limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[Any, RateLimiter]] = (
     WeakKeyDictionary()
 )

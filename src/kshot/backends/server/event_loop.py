@@ -209,6 +209,8 @@ def _close_all() -> None:
             handle.close(_EXIT_SECONDS)
 
 
+# ---- the workers that answer the requests of one queue ----
+
 _BATCH_SIZE = 32
 """Requests taken from the queue at once: taking them renders their prompts, and the server should not wait for all."""
 

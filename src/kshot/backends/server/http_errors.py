@@ -170,6 +170,8 @@ def _seconds_until(date: str) -> float:
     return (then - datetime.now(timezone.utc)).total_seconds()
 
 
+# ---- reading replies with limits: whatever a server sends takes bounded memory ----
+
 ACCEPT_ENCODING = "gzip, deflate"
 """What kshot asks for; other encodings would need packages that not everybody has."""
 MAX_ERROR_BYTES = 10**6

@@ -20,6 +20,8 @@ from urllib.parse import quote, urlsplit
 
 from kshot.core.errors import BackendError, UsageError
 
+# ---- secrets in texts: a server may quote a key in any spelling, or cut off at either end ----
+
 _MIN_KEY_CHARACTERS, _MIN_ALPHABETIC_KEY_CHARACTERS = 8, 16
 """A shorter key, or a shorter one of letters alone, may be any word (EMPTY, ollama) and is not removed from texts."""
 _MIN_PIECE_CHARACTERS = 12
@@ -134,6 +136,8 @@ def redacted_json(body: Any, redact: Callable[[str], str]) -> Any:
         return {redact(name): redacted_json(value, redact) for name, value in body.items()}
     return body
 
+
+# ---- keys ----
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SHOWN_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", re.ASCII)

@@ -36,6 +36,8 @@ from kshot.backends.texts import replace_surrogates, unscorable
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Likelihood, Message, Prompt, RollingStart, Scored, Usage
 
+# ---- what several servers must offer alike: each is asked before its first request of a kind ----
+
 
 class Agreement:
     """The servers that offer something in the same way as the first one that was asked."""

@@ -1,4 +1,4 @@
-"""Parameters that a server refuses: they are left out or sent under another name."""
+"""Parameters of a server's API: those that kshot does not know (``--request-option``), and those that it refuses."""
 
 from __future__ import annotations
 
@@ -103,6 +103,8 @@ def _wrong(what: str, where: str) -> UsageError:
     hint = "Write KEY=JSON, such as reasoning_effort=high or chat_template_kwargs.enable_thinking=false."
     return UsageError(f"--request-option {what}", where=where, hint=hint)
 
+
+# ---- parameters that a server refuses: they are left out or sent under another name ----
 
 _DROPPABLE = ("temperature", "top_p", "seed", "stop")
 _NEW_NAME = "max_completion_tokens"

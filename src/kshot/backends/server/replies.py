@@ -113,6 +113,8 @@ def sampled_seed(request: Generate) -> int | None:
     return ((request.seed or 0) + request.replica) % 2**31 if request.seed is not None or request.replica else None
 
 
+# ---- what is strange about replies and does no harm to them: it is noted once ----
+
 _DATED = re.compile(r"[-@:._](?:\d{4}-\d{2}-\d{2}|\d{3,8}|latest)")
 _ENDINGS = (".gguf", ".safetensors", ".bin")
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from kshot.core.errors import UsageError
 
+# ---- limits; these two classes are pure: the time is an argument ----
+
 MINUTE_SECONDS = 60.0
 
 _INITIAL_CONCURRENCY = 100
@@ -146,6 +148,8 @@ class ConcurrencyLimit:
             self._slow_growth_from = self.current
             self._reduced_at = now
 
+
+# ---- one server ----
 
 UNTIL_A_CALL_ENDS = float("inf")
 MAX_BACKOFF_SECONDS = 30.0

@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from kshot.backends.hf.tokens import TokenSpan
 
 
+# ---- which sequences vLLM reads, and what it is asked about each of them ----
+
+# vLLM gives the probabilities of given tokens after a sequence, which may come from its prefix cache, and those of a
+# sequence's own tokens (prompt logprobs: only for tokens that do not come from the cache). So a continuation of one
+# token needs its context alone, which all such continuations share. For a longer continuation, the context is read
+# first. It is then in the cache, so that prompt logprobs are computed for little more than the continuation's tokens.
+
 MIN_CONTEXT_TOKENS = 32
 """Contexts from this many tokens on are read by themselves first; shorter ones hardly fill a block of the cache."""
 
