@@ -77,82 +77,6 @@ class ScoredSequence(NamedTuple):
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceMaker:
-    """Makes the sequences of requests, for a window of ``limit`` tokens; ``cuts``: longer ones lose their left part."""
-
-    tokenizer: Any
-    eos_id: int
-    limit: int
-    cuts: bool
-
-    def sequences(self, request: Loglik) -> list[ScoredSequence] | Failed:
-        """Return the sequences of a request, or its failure."""
-        found = self._windows(request) if request.rolling else self._spans(request)
-        if isinstance(found, Failed):
-            return found
-        entry, spans = found
-        return [ScoredSequence(entry, number, *span) for number, span in enumerate(spans)]
-
-    def _spans(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
-        context, texts = scored_parts(request, text_of(request.prompt))
-        counted = request.prompt.rules == "lm-eval"
-        spans = [self._span(context, text, counted=counted) for text in texts]
-        for text, (tokens, start) in zip(request.continuations, spans, strict=True):
-            if start >= len(tokens):
-                return unscorable(text, request.prompt.text)
-        pieces = self._pieces(context, texts, spans) if request.token_logprobs else ()
-        longest = max((len(tokens) for tokens, _ in spans), default=0)
-        if longest <= self.limit:
-            return PartialLoglik(request, len(spans), pieces=pieces), spans
-        if not self.cuts:
-            return too_long(longest, self.limit)
-        most = self.limit + 1  # the last token is predicted and never read
-        if (needed := max(len(tokens) - start for tokens, start in spans)) >= most:
-            return too_long(needed, self.limit)
-        cut = [(tokens[-most:], start - max(len(tokens) - most, 0)) for tokens, start in spans]
-        return PartialLoglik(request, len(spans), cut_tokens=max(longest - most, 0), pieces=pieces), cut
-
-    def _pieces(self, context: str, texts: Sequence[str], spans: Sequence[_Span]) -> list[Pieces]:
-        """Return the texts of the scored tokens of each continuation."""
-        wholes = [context + replace_surrogates(text) for text in texts]
-        found = []
-        for whole, encoding, (_, start) in zip(wholes, self.tokenizer.encode_batch(wholes), spans, strict=True):
-            ends = [end for _, end in encoding.offsets]
-            found.append(read_pieces(whole, ends[start:], max(len(context), ends[start - 1])))
-        return found
-
-    def _span(self, context: str, continuation: str, *, counted: bool) -> _Span:
-        """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it.
-
-        ``counted`` (lm-eval's rule): it begins after as many tokens as the context alone has, and those are read first.
-        """
-        found = self.tokenizer.encode(context + replace_surrogates(continuation))
-        if counted:
-            before = self.tokenizer.encode(context).ids
-            return [*before, *found.ids[len(before) :]], max(len(before), 1)
-        ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
-        return found.ids, max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
-
-    def _windows(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
-        """Cut documents into windows. The model has no BOS token, so EOS stands before a document."""
-        assert request.rolling is not None  # noqa: S101 - the caller has looked
-        if request.rolling == "bos":
-            raise BackendError("it has no BOS token", where="embedded", hint="Use --rolling-start eos or none.")
-        first = start_token(request.rolling, None, self.eos_id)
-        texts = [replace_surrogates(text) for text in request.continuations]
-        encoded = self.tokenizer.encode_batch(texts)
-        windows = [list(rolling_windows(each.ids, first, self.limit)) for each in encoded]
-        if not all(windows):
-            return Failed("no_tokens", "the document has no token that can be scored")
-        spans = [span for some in windows for span in some]
-        pieces = [
-            document_pieces(text, [end for _, end in each.offsets], scores_first=first is not None)
-            for text, each in (zip(texts, encoded, strict=True) if request.token_logprobs else ())
-        ]
-        return PartialLoglik(request, len(spans), [len(some) for some in windows], pieces=pieces), spans
-
-
 # ---- choosing the next token of a text, from its request alone ----
 
 
@@ -415,10 +339,9 @@ class Embedded:
     # ---- Loglik ----
 
     def _score(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
-        maker = SequenceMaker(self._tokenizer, self._eos_id, self._context_limit, self._cuts_prompts)
         sequences: list[ScoredSequence] = []
         for request in requests:
-            found = maker.sequences(request)
+            found = self._sequences(request)
             if isinstance(found, Failed):
                 yield request, found
             elif not found:
@@ -427,6 +350,72 @@ class Embedded:
                 sequences += found
         for batch in self._batches(sequences, lambda sequence: len(sequence.tokens)):
             yield from self._score_batch(batch)
+
+    def _sequences(self, request: Loglik) -> list[ScoredSequence] | Failed:
+        """Return the sequences of a request, or its failure."""
+        found = self._windows(request) if request.rolling else self._spans(request)
+        if isinstance(found, Failed):
+            return found
+        entry, spans = found
+        return [ScoredSequence(entry, number, *span) for number, span in enumerate(spans)]
+
+    def _spans(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
+        context, texts = scored_parts(request, text_of(request.prompt))
+        counted = request.prompt.rules == "lm-eval"
+        spans = [self._span(context, text, counted=counted) for text in texts]
+        for text, (tokens, start) in zip(request.continuations, spans, strict=True):
+            if start >= len(tokens):
+                return unscorable(text, request.prompt.text)
+        pieces = self._pieces(context, texts, spans) if request.token_logprobs else ()
+        longest = max((len(tokens) for tokens, _ in spans), default=0)
+        if longest <= self._context_limit:
+            return PartialLoglik(request, len(spans), pieces=pieces), spans
+        if not self._cuts_prompts:
+            return too_long(longest, self._context_limit)
+        most = self._context_limit + 1  # the last token is predicted and never read
+        if (needed := max(len(tokens) - start for tokens, start in spans)) >= most:
+            return too_long(needed, self._context_limit)
+        cut = [(tokens[-most:], start - max(len(tokens) - most, 0)) for tokens, start in spans]
+        return PartialLoglik(request, len(spans), cut_tokens=max(longest - most, 0), pieces=pieces), cut
+
+    def _pieces(self, context: str, texts: Sequence[str], spans: Sequence[_Span]) -> list[Pieces]:
+        """Return the texts of the scored tokens of each continuation."""
+        wholes = [context + replace_surrogates(text) for text in texts]
+        found = []
+        for whole, encoding, (_, start) in zip(wholes, self._tokenizer.encode_batch(wholes), spans, strict=True):
+            ends = [end for _, end in encoding.offsets]
+            found.append(read_pieces(whole, ends[start:], max(len(context), ends[start - 1])))
+        return found
+
+    def _span(self, context: str, continuation: str, *, counted: bool) -> _Span:
+        """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it.
+
+        ``counted`` (lm-eval's rule): it begins after as many tokens as the context alone has, and those are read first.
+        """
+        found = self._tokenizer.encode(context + replace_surrogates(continuation))
+        if counted:
+            before = self._tokenizer.encode(context).ids
+            return [*before, *found.ids[len(before) :]], max(len(before), 1)
+        ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
+        return found.ids, max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
+
+    def _windows(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
+        """Cut documents into windows. The model has no BOS token, so EOS stands before a document."""
+        assert request.rolling is not None  # noqa: S101 - the caller has looked
+        if request.rolling == "bos":
+            raise BackendError("it has no BOS token", where="embedded", hint="Use --rolling-start eos or none.")
+        first = start_token(request.rolling, None, self._eos_id)
+        texts = [replace_surrogates(text) for text in request.continuations]
+        encoded = self._tokenizer.encode_batch(texts)
+        windows = [list(rolling_windows(each.ids, first, self._context_limit)) for each in encoded]
+        if not all(windows):
+            return Failed("no_tokens", "the document has no token that can be scored")
+        spans = [span for some in windows for span in some]
+        pieces = [
+            document_pieces(text, [end for _, end in each.offsets], scores_first=first is not None)
+            for text, each in (zip(texts, encoded, strict=True) if request.token_logprobs else ())
+        ]
+        return PartialLoglik(request, len(spans), [len(some) for some in windows], pieces=pieces), spans
 
     def _score_batch(self, sequences: Sequence[ScoredSequence]) -> Iterator[tuple[Request, Response]]:
         counts = [len(tokens) - start for _, _, tokens, start in sequences]

@@ -156,10 +156,12 @@ class _Inspector:
             self._other_model = True
             shown = self._account.redacted(f"{shortened(said)[:80]!r} instead of {self._model!r}")
             self._notes.add(f"{self._place}the replies name another model than was asked for: {shown}")
-        if gives_impossible_usage(body, *self._usage_fields):
+        given, usage = body.get("usage"), usage_from(body, *self._usage_fields)
+        counted = isinstance(given, Mapping) and given.get(self._usage_fields[0]) is not None
+        if usage is None and (counted or (given is not None and not isinstance(given, Mapping))):  # -1, "12", 1e308
             text = "the server gives token counts that are not possible; they are not counted"
             self._notes.add(f"{self._place}{text}")
-        return usage_from(body, *self._usage_fields)
+        return usage
 
 
 def names_other_model(asked: str, said: str) -> bool:
@@ -179,11 +181,3 @@ def _bare_name(name: str) -> str:
     for ending in _ENDINGS:
         bare = bare.removesuffix(ending)
     return re.sub(r"[-:@]latest$", "", bare)
-
-
-def gives_impossible_usage(body: Mapping[str, Any], prompt_field: str, completion_field: str) -> bool:
-    """Whether the server gives token counts that are not possible, such as -1, "12" or 1e308."""
-    given = body.get("usage")
-    counted = isinstance(given, Mapping) and given.get(prompt_field) is not None
-    wrong_kind = given is not None and not isinstance(given, Mapping)
-    return wrong_kind or (counted and usage_from(body, prompt_field, completion_field) is None)
