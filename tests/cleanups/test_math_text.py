@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.cleanups.formulas import plain_formula, same_formula
-from kshot.datasets.llmbox.equivalence import equivalent
+from kshot.datasets.llmbox.imports import equivalent
 
 
 @pytest.mark.parametrize(

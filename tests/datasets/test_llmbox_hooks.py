@@ -9,7 +9,7 @@ import pytest
 import kshot
 from kshot.core.errors import DataError
 from kshot.core.records import Loglik
-from kshot.datasets.llmbox.seeding import seeded
+from kshot.datasets.llmbox.compiler import seeded
 from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import compile_dataset, resolve
 from tests.datasets.fakes import Fake, prefers, says
@@ -507,7 +507,7 @@ def test_load_kwargs_reach_the_hub(tree, monkeypatch):
             return ROWS
 
     monkeypatch.setattr("kshot.tables.hub._datasets_library", Hub)
-    monkeypatch.setattr("kshot.datasets.llmbox.stand_ins.import_package", lambda *_: Hub)
+    monkeypatch.setattr("kshot.datasets.llmbox.imports.import_package", lambda *_: Hub)
     text = changed(
         GENERATION,
         ("from functools", "import datasets as ds\nfrom functools"),

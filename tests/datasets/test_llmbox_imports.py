@@ -7,7 +7,7 @@ import pytest
 import kshot
 from kshot.core.errors import DataError
 from kshot.core.registry import before_import
-from kshot.datasets.llmbox.languages import Language
+from kshot.datasets.llmbox.imports import Language
 from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import resolve
 from tests.datasets.llmbox_tree import CHOICE, EXAMPLES, GENERATION, Tree, changed

@@ -327,7 +327,7 @@ def execute(parsed: argparse.Namespace) -> int:
 def _dataset(place: str, name: str | None, settings: Settings, folder: Path) -> tuple[dict[str, str], str]:
     from kshot.cli.streams import say
     from kshot.core.options import flag
-    from kshot.datasets.rows.new_class import written_table
+    from kshot.datasets.rows.writing import written_table
 
     if settings.sweep:
         several = ", ".join(flag(option) for option, _ in settings.sweep)

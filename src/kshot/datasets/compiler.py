@@ -356,3 +356,26 @@ def _names_of(value: Any) -> Iterator[str]:
             yield from value.co_names
             for constant in value.co_consts:
                 yield from (constant,) if isinstance(constant, str) else _names_of(constant)
+
+
+class DatasetSamples:
+    """The samples of a dataset, formatted anew on each pass, so that none stays in memory."""
+
+    def __init__(self, compiler: DatasetCompiler) -> None:
+        self._compiler = compiler
+
+    @property
+    def subset(self) -> str:
+        """The subset that they belong to; the name of the dataset if it has none."""
+        return self._compiler.dataset.subset_name or self._compiler.dataset.display_name
+
+    @property
+    def average(self) -> Average:
+        """How the subsets of its dataset are averaged."""
+        return self._compiler.average
+
+    def __len__(self) -> int:
+        return len(self._compiler.dataset.evaluation_data)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self._compiler.samples()

@@ -10,13 +10,11 @@ from kshot.core.metric import Metric
 from kshot.core.records import Answers, Choice, Dialogue, Gold, Prompt, RequestGenerator, Row, Sample, Target
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
-from kshot.datasets.cleaning import refuse_cleanup, reply_extractor
-from kshot.datasets.compiler import DatasetCompiler, TaskParts
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts
 from kshot.datasets.dataset import Dataset
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.post_processing import post_processing_of
-from kshot.datasets.samples import DatasetSamples
-from kshot.datasets.sampling_options import refuse_sampling_options, sampling_options
+from kshot.datasets.replies import refuse_cleanup, refuse_sampling_options, reply_extractor, sampling_options
 from kshot.methods import converse, generate, likelihood, repeat, rolling_likelihood
 from kshot.metrics import Greedy, PassAtK, Perplexity
 from kshot.metrics.passatk import check_programs, programs_needed

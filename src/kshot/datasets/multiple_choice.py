@@ -14,14 +14,18 @@ from kshot.core.records import AnyOption, Choice, Gold, Message, Option, Prompt,
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
 from kshot.datasets.choices import choices_of, has_contexts, option_index, referenced_choices, right_choices
-from kshot.datasets.cleaning import option_extractor, refuse_cleanup, reply_extractor
-from kshot.datasets.compiler import DatasetCompiler, TaskParts
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.post_processing import post_processing_of
 from kshot.datasets.rendering import copied
-from kshot.datasets.samples import DatasetSamples
-from kshot.datasets.sampling_options import refuse_sampling_options, sampling_options
+from kshot.datasets.replies import (
+    option_extractor,
+    refuse_cleanup,
+    refuse_sampling_options,
+    reply_extractor,
+    sampling_options,
+)
 from kshot.methods import (
     Pair,
     generate,

@@ -24,17 +24,15 @@ from kshot.core.specs import Spec, parse_spec
 from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.watcher import PlannedTask
 from kshot.datasets import catalogue
-from kshot.datasets.compiler import DatasetCompiler
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
 from kshot.datasets.dataset import Dataset, display_name, load_args_of, name_of, where_of
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.llmbox.classes import LLMBoxDataset
-from kshot.datasets.llmbox.compilers import compile_llmbox
+from kshot.datasets.llmbox.compiler import compile_llmbox
 from kshot.datasets.llmbox.files import load_dataset_file
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
-from kshot.datasets.rows.classes import RowsDataset
-from kshot.datasets.rows.compilers import compile_rows
-from kshot.datasets.samples import DatasetSamples
+from kshot.datasets.rows.classes import RowsDataset, compile_rows
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
 from kshot.retrievers.making import check_wanted, retriever_packages, with_seed

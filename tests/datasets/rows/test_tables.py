@@ -4,7 +4,7 @@ import pytest
 
 import kshot
 from kshot.core.errors import DataError, KshotError, UsageError
-from kshot.datasets.rows.new_class import written_table
+from kshot.datasets.rows.writing import written_table
 from kshot.settings import settings_from
 from tests.datasets.rows.tables import FLAGS, HEADER, ONE_COLUMN, ROWS, TABLES, asked, lines, right, samples, written
 

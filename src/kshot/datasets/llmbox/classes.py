@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from hashlib import blake2b
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
 from kshot.core.metric import Metric
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.generation import GenerationDataset
-from kshot.datasets.llmbox.results import class_results
-from kshot.datasets.llmbox.tokens import TokenLengths
 from kshot.datasets.multiple_choice import MultipleChoiceDataset
 from kshot.datasets.settings import DatasetSettings
 from kshot.methods.likelihood import OnTie
 from kshot.metrics import Accuracy
+from kshot.metrics.metric import Metric as AnswerMetric
 
 EXAMPLE_TOKENS = 1024
 """LLMBox's token budget for the examples of a prompt."""
@@ -171,3 +171,64 @@ class LLMBoxMultipleChoice(LLMBoxDataset, MultipleChoiceDataset):
         if len(self._kshot_choices) != len(self.evaluation_data):
             raise DataError("its options are known only once its rows are formatted", where=where_of(self))
         return self._kshot_choices
+
+
+class TokenLengths:
+    """Counts the tokens of texts: by the model's tokenizer, else as an earlier run recorded them, else by bytes."""
+
+    def __init__(self, count: Callable[[str], int] | None = None, recorded: Mapping[str, int] | None = None) -> None:
+        """``recorded`` are the counts of an earlier run, by the digest of each text."""
+        self._count = count
+        self.counts: dict[str, int] = dict(recorded or {})
+
+    @property
+    def known(self) -> bool:
+        """Whether tokens are counted, now or by an earlier run; else it is bytes."""
+        return self._count is not None or bool(self.counts)
+
+    def __call__(self, text: str) -> int:
+        """Return the number of tokens of a text."""
+        content = text.encode("utf-8", "surrogatepass")
+        if not self.known:
+            return len(content)
+        key = blake2b(content, digest_size=8).hexdigest()
+        if key not in self.counts:
+            if self._count is None:
+                return len(content)
+            self.counts[key] = self._count(text)
+        return self.counts[key]
+
+
+ClassResults = tuple[dict[str, dict[str, float]], dict[str, list[float]]]
+"""The figures by the name of the dataset and of each category; the scores of the samples by the name of the metric."""
+
+
+def class_results(
+    name: str,
+    metrics: Sequence[Any],
+    predictions: Sequence[Any],
+    references: Sequence[Any],
+    categories: Sequence[str] | None = None,
+) -> ClassResults:
+    """Score all predictions by all metrics, and those of each category by themselves."""
+    for metric in metrics:
+        if not isinstance(metric, AnswerMetric):
+            raise DataError(f"calculate_metric cannot compute {metric!r}")
+    figures = {}
+    for category in sorted(set(categories or ())):
+        chosen = [i for i, each in enumerate(categories or ()) if each == category]
+        figures[f"{name}[{category}]"] = _figures(
+            metrics, [predictions[i] for i in chosen], [references[i] for i in chosen]
+        )
+    figures[name] = _figures(metrics, predictions, references)
+    lists: dict[str, list[float]] = {}
+    for metric in metrics:
+        lists |= metric.values(predictions, references)
+    return figures, lists
+
+
+def _figures(metrics: Sequence[Any], predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for metric in metrics:
+        found |= metric(predictions, references)
+    return found

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+import math
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import total_ordering
+from numbers import Real
+from typing import Any, ClassVar, TypeVar, overload
 
 from kshot.core.errors import DataError
-from kshot.core.records import Prompt, Row, Sample
+from kshot.core.metric import Measure, judged, measure_names
+from kshot.core.records import AnyOption, Failed, Gold, Option, Prompt, Repeats, Row, Sample, Target, bare
 from kshot.core.task import Task
-from kshot.datasets.compiler import DatasetCompiler
+from kshot.datasets.checks import checked_metrics
+from kshot.datasets.choices import choices_of, has_contexts
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
+from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.examples import ShownExamples, TokenCounter
+from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.layout import Layout
-from kshot.datasets.llmbox.classes import LLMBoxDataset
-from kshot.datasets.llmbox.layout import LLMBoxLayout
+from kshot.datasets.llmbox.classes import LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice, TokenLengths
 from kshot.datasets.llmbox.metrics import WordAccuracy
-from kshot.datasets.llmbox.own_figures import with_own_figures
 from kshot.datasets.llmbox.programs import refusals_raised
-from kshot.datasets.llmbox.seeding import seeded
-from kshot.datasets.llmbox.tokens import TokenLengths
-from kshot.datasets.llmbox.warnings import logged_warnings
+from kshot.datasets.multiple_choice import MultipleChoiceCompiler
 from kshot.datasets.rendering import copied
-from kshot.datasets.sampling_options import SAMPLING_OPTIONS
+from kshot.datasets.replies import SAMPLING_OPTIONS
+from kshot.methods import rolling_likelihood
+from kshot.metrics import Perplexity
 from kshot.statistics.averages import Average
 
 LENGTHS_FACT = "token_lengths"
@@ -29,6 +39,29 @@ LENGTHS_FACT = "token_lengths"
 
 _BY_SUBSET = frozenset({"init_arguments", "load_raw_dataset", "format_instance"})
 """The methods in which a class may look at its subset first."""
+
+
+T = TypeVar("T")
+
+
+class LLMBoxLayout(Layout):
+    """The layout of LLMBox's prompts.
+
+    The text of a base model is stripped at both ends, and an answer that is measured at its right end; nothing else is.
+    """
+
+    def value(self, value: T) -> T:
+        """Return a value of a row as it is."""
+        return value
+
+    def continuation(self, prompt: Prompt, text: str) -> str:
+        """Return an answer as it follows its prompt: after one space, where no white space is there."""
+        text = text.rstrip()
+        if prompt.messages or not prompt.text:
+            return text.lstrip()
+        if self.target_delimiter is not None:
+            return self.target_delimiter + text
+        return self._answered(prompt.text, text)[len(prompt.text) :]
 
 
 class GlobalDraw(ShownExamples):
@@ -172,3 +205,294 @@ class LLMBoxCompiler(DatasetCompiler):
         made = replace(made, facts={**made.facts, **self._token_facts()})
         own = type(self.dataset).calculate_metric is not LLMBoxDataset.calculate_metric
         return with_own_figures(made, self.dataset, self.call) if own else made
+
+
+_LOCK = threading.RLock()
+_LARGEST_SEED = 2**32
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed ``random`` and ``numpy.random`` for a block; their states are restored afterwards."""
+    import numpy as np
+
+    with _LOCK:
+        plain, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 - the files draw from the global one
+        random.seed(seed)
+        np.random.seed(seed % _LARGEST_SEED)  # noqa: NPY002 - see above
+        try:
+            yield
+        finally:
+            random.setstate(plain)
+            np.random.set_state(arrays)  # noqa: NPY002 - see above
+
+
+class Collector(logging.Handler):
+    """Keeps the texts that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one text."""
+        self.texts.append(record.getMessage())
+
+
+@contextmanager
+def logged_warnings(logger_name: str) -> Iterator[list[str]]:
+    """Collect what a logger says in a block, in place of writing it to the screen."""
+    logger, collector = logging.getLogger(logger_name), Collector()
+    propagates = logger.propagate
+    logger.addHandler(collector)
+    logger.propagate = False
+    try:
+        yield collector.texts
+    finally:
+        logger.propagate = propagates
+        logger.removeHandler(collector)
+
+
+@total_ordering
+class ModelNumbers(Sequence[float]):
+    """What a model gave for one option or question: NLL and tokens, or probabilities.
+
+    It can be unpacked, indexed and compared. It is neither tuple nor list: a class may take those for the turns of a
+    conversation.
+    """
+
+    def __init__(self, numbers: Sequence[float]) -> None:
+        self._numbers = tuple(numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[float]: ...
+    def __getitem__(self, index: Any) -> Any:
+        """Return one of the numbers, or several."""
+        return self._numbers[index]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(other) == self._numbers if isinstance(other, Sequence) else NotImplemented
+
+    def __lt__(self, other: Sequence[float]) -> bool:
+        return self._numbers < tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._numbers)
+
+    def __repr__(self) -> str:
+        """Show the numbers."""
+        return repr(self._numbers)
+
+
+Call = Callable[[str, Callable[[], Any]], Any]
+"""Calls code of the class; an error names it."""
+
+
+class OwnFigures:
+    """What ``calculate_metric`` of a class gives beside, or in place of, the figures of its metrics.
+
+    A figure has a value for each sample where the class gives one; else every sample has the figure itself.
+    """
+
+    def __init__(self, dataset: LLMBoxDataset, known: Sequence[str]) -> None:
+        """``known`` are the names of the metrics of the dataset."""
+        self._dataset, self._known = dataset, frozenset(known)
+        self._values: dict[str, list[float]] = {}
+
+    def __repr__(self) -> str:
+        """Show the dataset; the figures are no settings."""
+        return f"OwnFigures({self._dataset.display_name!r})"
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """The means of its figures, once all answers are there."""
+        return [Measure(name) for name in self._values]
+
+    def compute(self, predictions: Sequence[Any]) -> None:
+        """Have the class compute its figures over all predictions; those that its metrics give too are left out."""
+        results, lists = self._dataset.calculate_metric(predictions)
+        usual, _ = LLMBoxDataset.calculate_metric(self._dataset, predictions)
+        for group, figures in results.items():
+            for name, value in figures.items():
+                if not _is_number(value) or _same(usual.get(group, {}).get(name), float(value)):
+                    continue
+                scores = lists.get(name, []) if group == self._dataset.display_name else []
+                self._values[self._title(group, name)] = _values(float(value), scores, len(predictions))
+
+    def _title(self, group: str, name: str) -> str:
+        if group != self._dataset.display_name:
+            return f"{group}: {name}"
+        return f"{name} (calculate_metric)" if name in self._known else name
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, float]:  # noqa: ARG002 - all were scored at once
+        """Return the values of one sample."""
+        return {name: values[sample.position] for name, values in self._values.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
+
+
+def _one(answer: Any) -> Any:
+    return answer.majority if isinstance(answer, Repeats) else answer
+
+
+def _same(one: Any, other: float) -> bool:
+    return isinstance(one, (int, float)) and math.isclose(one, other, abs_tol=1e-9)
+
+
+def _values(figure: float, scores: Any, size: int) -> list[float]:
+    """Return the scores of the samples if the figure is their mean, else the figure for each of them."""
+    plain = [float(score) for score in scores if score is not None] if isinstance(scores, (list, tuple)) else []
+    if len(plain) == size and math.isclose(sum(plain) / size, figure, abs_tol=1e-6):
+        return plain
+    return [figure] * size
+
+
+def with_own_figures(task: Task[Any], dataset: LLMBoxDataset, call: Call) -> Task[Any]:
+    """Return the task with the figures of ``calculate_metric``, which sees all answers that are scored."""
+    own = OwnFigures(dataset, measure_names(task.metrics))
+
+    def finish(answers: Sequence[Any]) -> Sequence[Any]:
+        done = task.finish(answers) if task.finish is not None else answers
+        if not any(isinstance(answer, Failed) for answer in answers):  # figures over some of the samples mislead
+            predictions = [_one(bare(each)) for each in done]
+            call("calculate_metric", lambda: own.compute(predictions))
+        return done
+
+    if judged(task.metrics):
+        note = f"{dataset.display_name}: its calculate_metric is not called: a judge rates the replies one by one"
+        return replace(task, notes=(*task.notes, note))
+    return replace(task, metrics=(*task.metrics, own), finish=finish)
+
+
+class LLMBoxMultipleChoiceCompiler(LLMBoxCompiler, MultipleChoiceCompiler):
+    """Makes the Task of a class of multiple choice."""
+
+    dataset_class: ClassVar[type[Dataset]] = LLMBoxMultipleChoice
+    dataset: LLMBoxMultipleChoice
+
+    def _format_rows(self) -> None:
+        super()._format_rows()
+        rows = enumerate(self.dataset.evaluation_data)
+        found = [(self.fields(row, self.where), self.locate(index, row)) for index, row in rows]
+        self.dataset._kshot_choices = [self.choices(fields, where) for fields, where in found]  # noqa: SLF001 - see there
+        if self.dataset.ranking_with_options and any(has_contexts(fields) for fields, _ in found):
+            self.note(
+                f"its rows have contexts in place of options: ppl_no_option takes the place of {self._ranking_name()}"
+            )
+            self.dataset.ranking_with_options = False
+
+    def choices(self, fields: Mapping[str, Any], where: str) -> tuple[str, ...]:
+        """Return the options of a row; LLMBox shows an empty one by its letter."""
+        shown = self.dataset.ranking_with_options and not has_contexts(fields)
+        return choices_of(fields, where, may_be_empty=shown)
+
+    def right_choices(self, fields: Mapping[str, Any], choices: Sequence[str], where: str) -> Option | AnyOption | None:
+        """Return what is right; a label that is no number names no option."""
+        label = fields.get("label")
+        known = isinstance(label, int) or (isinstance(label, str) and label.strip().isdigit())
+        return super().right_choices(fields if known else {**fields, "label": None}, choices, where)
+
+    def question(self, sample: Sample, *, example_idx: int = -1, turn_idx: int = 0, shots: int = 0, **more: Any) -> str:
+        """Render the instruction, which may use the index of the right option."""
+        if sample.fields.get("target_idx") is None and isinstance(sample.target, Option):
+            more.setdefault("target_idx", sample.target.index)
+        return super().question(sample, example_idx=example_idx, turn_idx=turn_idx, shots=shots, **more)
+
+    def referenced_choices(self, reference: Any, choices: Sequence[str], where: str) -> Target:
+        """Return what a reference means; a class with answers of its own may have references of its own."""
+        try:
+            return super().referenced_choices(reference, choices, where)
+        except DataError:
+            if not self.processes_answers:
+                raise
+            return Gold(reference)
+
+    def _baseline(self) -> Prompt | None:
+        self.dataset.normalization_prompt = self.dataset.normalization_prompt.strip()
+        return super()._baseline()
+
+    def _refuse_sampling_options(self) -> None:
+        """Let options of generation pass: a class may set them whatever the ranking type."""
+
+    def _process(self, predictions: Sequence[Any]) -> Sequence[Any]:
+        return super()._process([each if isinstance(each, str) else ModelNumbers(each) for each in predictions])
+
+
+class LLMBoxGenerationCompiler(LLMBoxCompiler, GenerationCompiler):
+    """Makes the Task of a class of generation."""
+
+    dataset_class: ClassVar[type[Dataset]] = LLMBoxGeneration
+
+
+class LLMBoxPerplexityCompiler(LLMBoxCompiler):
+    """Makes the Task of a class whose rows are texts: each is measured by itself."""
+
+    dataset_class: ClassVar[type[Dataset]] = LLMBoxDataset
+
+    def _prepare(self) -> None:
+        self.dataset.instruction = ""
+        self.dataset.num_shots = 0
+        super()._prepare()
+
+    def _own_references(self) -> None:
+        """Ask for none: a text is its own reference."""
+
+    def sample(self, index: int, row: Row) -> Sample:
+        """Make the sample of one text, which is the only option of its row."""
+        where = self.locate(index, row)
+        fields = self.fields(row, where)
+        text = (
+            fields["target"] if fields.get("options") is None and fields.get("target") else _only_option(fields, where)
+        )
+        fields = {**fields, "target": self.layout.continuation(Prompt(), str(text))}
+        loaded = self._as_loaded[index]
+        return Sample(self.identify(index, row), fields, None, (), self.category(row, where), index, loaded)
+
+    def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:  # noqa: ARG002 - no examples are shown
+        """Make the Task."""
+        self.mark_unread("sample_num")
+        metrics = [
+            Perplexity(documents=True) if isinstance(m, Perplexity) else m for m in checked_metrics(self.dataset)
+        ]
+        return Task(
+            self.dataset.display_name,
+            DatasetSamples(self),
+            lambda sample, _: str(sample.fields["target"]),
+            rolling_likelihood(self.dataset.args.rolling_start),
+            tuple(metrics),
+            notes=tuple(self.notes),
+            facts=self._token_facts(),
+        )
+
+
+def _only_option(fields: Mapping[str, Any], where: str) -> str:
+    text, *others = choices_of(fields, where)
+    if others:
+        raise DataError(f"a text is measured by itself, and there are {len(others) + 1} options", where=where)
+    return text
+
+
+def compile_llmbox(
+    dataset: LLMBoxDataset, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None
+) -> DatasetCompiler:
+    """Read and format the rows of a dataset, and make it ready to run; ``recorded`` are the facts of an earlier run."""
+    lengths = TokenLengths(count_tokens, (recorded or {}).get(LENGTHS_FACT))
+    dataset._kshot_tokens = lengths  # noqa: SLF001 - private, so that a subclass may use the name
+    if isinstance(dataset, LLMBoxMultipleChoice):
+        return LLMBoxMultipleChoiceCompiler(dataset)
+    if isinstance(dataset, LLMBoxGeneration):
+        return LLMBoxGenerationCompiler(dataset)
+    if dataset.evaluation_type == "perplexity":
+        return LLMBoxPerplexityCompiler(dataset)
+    raise DataError(
+        f"its evaluation_type is {dataset.evaluation_type!r}",
+        where=where_of(dataset),
+        hint="Subclass MultipleChoiceDataset or GenerationDataset, or set evaluation_type = 'perplexity'.",
+    )

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from kshot.cleanups.formulas import same_formula
 from kshot.core.errors import DataError, KshotError
-from kshot.datasets.llmbox.answered import ANSWERED, STAND_INS
+from kshot.core.extras import import_package
+from kshot.datasets.llmbox import metrics
+from kshot.datasets.llmbox.classes import LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice
+from kshot.tables.files import load_raw_dataset_from_file
+from kshot.tables.loading import get_raw_dataset_loader
+from kshot.tables.splits import LazyRows, Rows
 
 Parts: TypeAlias = tuple[str, ...]
 """The name of a module below the package, part by part; () is the package itself."""
@@ -128,3 +136,183 @@ def _imports_of(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield str(node.module).partition(".")[0]
         waiting.extend(ast.iter_child_nodes(node))
+
+
+_CODE_LETTERS = 2
+_NAMES = """\
+aa Afar, ab Abkhazian, ae Avestan, af Afrikaans, ak Akan, am Amharic, an Aragonese, ar Arabic, as Assamese,
+av Avaric, ay Aymara, az Azerbaijani, ba Bashkir, be Belarusian, bg Bulgarian, bh Bihari languages, bi Bislama,
+bm Bambara, bn Bangla, bo Tibetan, br Breton, bs Bosnian, ca Catalan, ce Chechen, ch Chamorro, co Corsican,
+cr Cree, cs Czech, cu Church Slavic, cv Chuvash, cy Welsh, da Danish, de German, dv Divehi, dz Dzongkha,
+ee Ewe, el Greek, en English, eo Esperanto, es Spanish, et Estonian, eu Basque, fa Persian, ff Fula,
+fi Finnish, fj Fijian, fo Faroese, fr French, fy Western Frisian, ga Irish, gd Scottish Gaelic, gl Galician,
+gn Guarani, gu Gujarati, gv Manx, ha Hausa, he Hebrew, hi Hindi, ho Hiri Motu, hr Croatian, ht Haitian Creole,
+hu Hungarian, hy Armenian, hz Herero, ia Interlingua, id Indonesian, ie Interlingue, ig Igbo, ii Sichuan Yi,
+ik Inupiaq, in Indonesian, io Ido, is Icelandic, it Italian, iu Inuktitut, iw Hebrew, ja Japanese, ji Yiddish,
+jv Javanese, jw Javanese, ka Georgian, kg Kongo, ki Kikuyu, kj Kuanyama, kk Kazakh, kl Kalaallisut, km Khmer,
+kn Kannada, ko Korean, kr Kanuri, ks Kashmiri, ku Kurdish, kv Komi, kw Cornish, ky Kyrgyz, la Latin,
+lb Luxembourgish, lg Ganda, li Limburgish, ln Lingala, lo Lao, lt Lithuanian, lu Luba-Katanga, lv Latvian,
+mg Malagasy, mh Marshallese, mi Māori, mk Macedonian, ml Malayalam, mn Mongolian, mo Moldavian, mr Marathi,
+ms Malay, mt Maltese, my Burmese, na Nauru, nb Norwegian Bokmål, nd North Ndebele, ne Nepali, ng Ndonga,
+nl Dutch, nn Norwegian Nynorsk, no Norwegian, nr South Ndebele, nv Navajo, ny Nyanja, oc Occitan, oj Ojibwa,
+om Oromo, or Odia, os Ossetic, pa Punjabi, pi Pali, pl Polish, ps Pashto, pt Portuguese, qu Quechua,
+rm Romansh, rn Rundi, ro Romanian, ru Russian, rw Kinyarwanda, sa Sanskrit, sc Sardinian, sd Sindhi,
+se Northern Sami, sg Sango, sh Serbo-Croatian, si Sinhala, sk Slovak, sl Slovenian, sm Samoan, sn Shona,
+so Somali, sq Albanian, sr Serbian, ss Swati, st Southern Sotho, su Sundanese, sv Swedish, sw Swahili,
+ta Tamil, te Telugu, tg Tajik, th Thai, ti Tigrinya, tk Turkmen, tl Tagalog, tn Tswana, to Tongan, tr Turkish,
+ts Tsonga, tt Tatar, tw Twi, ty Tahitian, ug Uyghur, uk Ukrainian, ur Urdu, uz Uzbek, ve Venda, vi Vietnamese,
+vo Volapük, wa Walloon, wo Wolof, xh Xhosa, yi Yiddish, yo Yoruba, za Zhuang, zh Chinese, zu Zulu"""
+
+
+class Language:
+    """A language by its code, where the package ``langcodes`` is not installed; it knows the codes of two letters."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+
+    def language_name(self, language: str = "en") -> str:
+        """Return its name in English; a code of two letters that no language has is named as ``langcodes`` does."""
+        if language != "en" or len(self.language) != _CODE_LETTERS:
+            raise DataError(
+                f"the name of the language {self.language!r} in {language!r} needs the package 'langcodes'",
+                hint="Install it: pip install langcodes language_data",
+            )
+        return _BY_CODE.get(self.language.lower(), f"Unknown language [{self.language}]")
+
+
+_BY_CODE: dict[str, str] = dict(each.strip().split(" ", 1) for each in _NAMES.split(","))
+
+
+_PURPOSE = "this dataset file"
+
+
+class LazyLibrary(ModuleType):
+    """Hugging Face ``datasets``, imported when a file uses more of it than ``DownloadConfig``."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the library has under this name."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name == "DownloadConfig":
+            return partial(partial, _download_config)
+        return getattr(import_package(_PURPOSE, "datasets"), name)
+
+
+def _download_config(**options: Any) -> Any:
+    """Make the settings of a download, once something is downloaded."""
+    return import_package(_PURPOSE, "datasets").DownloadConfig(**options)
+
+
+@cache
+def datasets_library() -> ModuleType:
+    """Answer ``import datasets``."""
+    return LazyLibrary("datasets")
+
+
+@cache
+def language_codes() -> ModuleType | None:
+    """Answer ``import langcodes`` where that package is missing; None: it is installed."""
+    if importlib.util.find_spec("langcodes") is not None and importlib.util.find_spec("language_data") is not None:
+        return None
+    module = ModuleType("langcodes")
+    vars(module)["Language"] = Language
+    return module
+
+
+def get_answers(doc: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the answer of a row and those of its validators, each as a tuple of texts and each once."""
+    return list(dict.fromkeys(_parsed(each) for each in (doc["answer"], *_validated(doc["validated_answers"]))))
+
+
+def _validated(columns: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the validators' answers, which a row lists column by column."""
+    names = ("number", "date", "spans")
+    for values in zip(*(columns[name] for name in names), strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _parsed(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a number, else the spans, else a date as day, month and year."""
+    if answer["number"] != "":
+        return (str(answer["number"]),)
+    if answer["spans"]:
+        return tuple(answer["spans"])
+    return (" ".join(str(answer["date"][part]) for part in ("day", "month", "year")).strip(),)
+
+
+def equivalent(one: Any, other: Any, verbose: bool = False) -> bool:  # noqa: ARG001, FBT001, FBT002 - LLMBox's signature
+    """Whether two answers are equal once both are written in one way; two that are missing are equal."""
+    if one is None or other is None:
+        return one is None and other is None
+    return same_formula(str(one), str(other))
+
+
+def raw_dataset_loader(
+    dataset_name: str = "",
+    dataset_path: str | None = None,
+    subset_name: str | None = None,
+    load_args: tuple[str, ...] | None = None,
+    load_kwargs: Mapping[str, Any] | None = None,
+    *,
+    return_msg: bool = False,
+) -> Any:
+    """Return a function from split to rows; with ``return_msg`` also a text that says where they come from."""
+    load = get_raw_dataset_loader(dataset_name, dataset_path, subset_name, load_args, load_kwargs=load_kwargs)
+
+    def rows(split: str) -> Rows:
+        if dataset_path is None:  # a file may ask the hub for examples that nothing shows
+            return LazyRows(lambda: load(split))
+        return [dict(row) for row in load(split)]
+
+    place = dataset_path or "/".join(load_args or (dataset_name,))
+    return (rows, f"{dataset_name} from {place}") if return_msg else rows
+
+
+_BASES: Mapping[str, Any] = {
+    "Dataset": LLMBoxDataset,
+    "GenerationDataset": LLMBoxGeneration,
+    "MultipleChoiceDataset": LLMBoxMultipleChoice,
+}
+_LOADING: Mapping[str, Any] = {
+    "get_raw_dataset_loader": raw_dataset_loader,
+    "load_raw_dataset_from_file": load_raw_dataset_from_file,
+}
+
+
+class CallableModule(ModuleType):
+    """A module that can be called too: whether a file imports the module or its function, it gets the function."""
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        """Call the function that has the name of the module."""
+        return vars(self)[self.__name__](*given, **options)
+
+
+def _module(name: str, contents: Mapping[str, Any], kind: type[ModuleType] = ModuleType) -> Callable[[], ModuleType]:
+    @cache
+    def made() -> ModuleType:
+        module = kind(name)
+        vars(module).update(contents)
+        return module
+
+    return made
+
+
+_math_equiv = _module("math_equiv", {"math_equiv": equivalent, "is_equiv": equivalent}, CallableModule)
+
+ANSWERED: Mapping[str, Callable[[], ModuleType]] = {
+    "dataset.dataset": _module("dataset", _BASES),
+    "dataset.generation_dataset": _module("generation_dataset", _BASES),
+    "dataset.multiple_choice_dataset": _module("multiple_choice_dataset", _BASES),
+    "dataset.dataset_utils": _module("dataset_utils", _LOADING),
+    "dataset.utils": _module("utils", _LOADING),
+    "metric": _module("metric", metrics.BY_NAME),
+    "metric.drop_utils": _module("drop_utils", {"get_answers": get_answers}),
+    "utils": _module("utils", {"math_equiv": _math_equiv()}),
+    "utils.math_equiv": _math_equiv,
+}
+
+STAND_INS: Mapping[str, Callable[[], ModuleType | None]] = {
+    "datasets": datasets_library,
+    "langcodes": language_codes,
+}
+"""What answers the import of a package that is not of LLMBox; None: the package itself."""

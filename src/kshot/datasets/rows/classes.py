@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from kshot.core.errors import UsageError
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Row
 from kshot.datasets.checks import RESERVED_FIELDS
+from kshot.datasets.compiler import DatasetCompiler
 from kshot.datasets.dataset import Dataset
-from kshot.datasets.generation import GenerationDataset
-from kshot.datasets.multiple_choice import MultipleChoiceDataset
-from kshot.datasets.rows.columns import RowColumns, column_names, columns_named
+from kshot.datasets.generation import GenerationCompiler, GenerationDataset
+from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
 from kshot.datasets.rows.loading import RowTables
-from kshot.datasets.rows.reading import RowReading, reading_of
+from kshot.datasets.rows.reading import RowColumns, RowReading, column_names, columns_named, place_of, reading_of
 from kshot.metrics import F1, Em
 from kshot.prompts.strings import field_names
 from kshot.tables.files import FILE_SUFFIXES
@@ -152,3 +153,48 @@ def rows_class(name: str, place: str, base: type[RowsDataset]) -> type[RowsDatas
 def is_file_name(text: str) -> bool:
     """Whether a text ends as the names of tables do."""
     return text.lower().endswith(FILE_SUFFIXES)
+
+
+class _RowsCompiler(DatasetCompiler):
+    """What both kinds of rows have in common."""
+
+    dataset: RowsDataset
+
+    def _read_rows(self) -> None:
+        super()._read_rows()
+        for text in self.dataset.reading.notes if self.dataset.reading is not None else ():
+            self.note(text)
+
+    def fields(self, row: Row, where: str) -> dict[str, Any]:
+        """Read a row; a fault names its line and its column."""
+        try:
+            return super().fields(row, where)
+        except DataError as exc:
+            if not exc.where.startswith(where):
+                exc.where = f"{where}, {exc.where}" if exc.where else where
+            raise
+
+    def locate(self, index: int, row: Row, *, example: bool = False) -> str:
+        """Return the place of a row: the line of its file, if it has one."""
+        return place_of(row, index, super().locate(index, row, example=example))
+
+
+class RowsWithOptionsCompiler(_RowsCompiler, MultipleChoiceCompiler):
+    """Makes the Task of rows with options."""
+
+    dataset: RowsWithOptions
+    dataset_class: ClassVar[type[Dataset]] = MultipleChoiceCompiler.dataset_class
+
+
+class RowsWithTargetsCompiler(_RowsCompiler, GenerationCompiler):
+    """Makes the Task of rows with targets."""
+
+    dataset: RowsWithTargets
+    dataset_class: ClassVar[type[Dataset]] = GenerationCompiler.dataset_class
+
+
+def compile_rows(dataset: RowsDataset) -> DatasetCompiler:
+    """Read the rows of a table and make it ready to run."""
+    return (
+        RowsWithOptionsCompiler(dataset) if isinstance(dataset, RowsWithOptions) else RowsWithTargetsCompiler(dataset)
+    )

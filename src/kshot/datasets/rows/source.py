@@ -17,8 +17,8 @@ from kshot.core.task import Task
 from kshot.datasets.dataset import display_name, name_of
 from kshot.datasets.rows.checking import check_table
 from kshot.datasets.rows.classes import RowsDataset, RowsWithOptions, RowsWithTargets, is_file_name, rows_class
-from kshot.datasets.rows.columns import check_named
 from kshot.datasets.rows.loading import is_local
+from kshot.datasets.rows.reading import check_named
 from kshot.datasets.rows.settings import RowSettings
 from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import DATASET_OPTIONS, DATASETS, DatasetSource, instances, ranking_that_fits
