@@ -15,7 +15,7 @@ from kshot.core.export_formats import FORMATS, PARTS, TEXTS, ExportedPart, Forma
 from kshot.core.records import ResultRow
 from kshot.core.text_files import portable
 from kshot.core.visible import one_line
-from kshot.report.exports.summary_form import in_summary_form
+from kshot.report.exports.paper_tables import in_summary_form
 from kshot.runs.compared_run import checked_samples
 from kshot.runs.record import RunRecord, read_record, read_summary
 from kshot.runs.run_state import spare_run_folders, spare_runs

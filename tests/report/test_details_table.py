@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.report import details_tables, results_table
+from kshot.report.table import details_tables, results_table
 from tests.report.test_report import plain, row
 
 FIGURES = [f"{who}_{what}" for who in ("rule", "llm", "final") for what in ("evaluated", "correct", "accuracy")]

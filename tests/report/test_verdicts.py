@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.report import model_verdicts
+from kshot.report.verdicts import model_verdicts
 
 
 def pair(ci95, ahead=None, **more):

@@ -42,7 +42,7 @@ def finish_shard(result: Result, shard: str, *, as_json: bool) -> int:
     """Say what a shard has done. It has no figures: those of a part would be taken for figures of the whole."""
     from kshot.cli.streams import say, show, show_json
     from kshot.core.visible import one_line
-    from kshot.report import spending
+    from kshot.report.table import spending
 
     asked = failed = 0
     for row in result.iter_samples():

@@ -6,11 +6,16 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kshot import report
 from kshot.cli.screen import Screen
 from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.failed_parts import mark_legend
 from kshot.core.visible import one_line
+from kshot.report.drawn_table import drawn_views
+from kshot.report.grid import findings, grids
+from kshot.report.subjects import every_subject
+from kshot.report.systems import systems_tables
+from kshot.report.table import details_tables, results_table, spending
+from kshot.report.verdicts import model_verdicts, spreads, verdicts
 from kshot.reporting import own_report
 from kshot.runs.swept_rows import SWEEP, is_swept
 
@@ -72,14 +77,14 @@ def _print(result: Result) -> None:
     looked_up = [row for row in single if row.get("kind") == "lookup"]
     searched = [row for row in single if row.get("kind") == "passages"]
     others = [row for row in single if "kind" not in row]
-    tables = [*report.grids(looked_up), *report.systems_tables(searched)]
+    tables = [*grids(looked_up), *systems_tables(searched)]
     if any(not row.get("detail") for row in others):
-        tables.append(report.results_table(others))
+        tables.append(results_table(others))
     alone = not tables and not others  # details of token lookup, by a metric that the user named
-    tables += report.details_tables(single if alone else others)
-    found = list(report.every_subject())
+    tables += details_tables(single if alone else others)
+    found = list(every_subject())
     for subject in found:
-        tables += report.drawn_views(subject.views(result, lambda _: None))
+        tables += drawn_views(subject.views(result, lambda _: None))
     for table in tables:
         console.print(table)
     for line in mark_legend(single):
@@ -87,13 +92,13 @@ def _print(result: Result) -> None:
     names = {row["benchmark"] for row in searched}
     of_systems = [row for row in result.comparisons if row["task"] in names]
     of_models = [row for row in result.comparisons if row["task"] not in names and SWEEP not in row]
-    for line in report.findings(looked_up):
+    for line in findings(looked_up):
         console.print(one_line(line), soft_wrap=True)
-    compared = (*report.verdicts(of_systems, searched), *report.model_verdicts(of_models))
+    compared = (*verdicts(of_systems, searched), *model_verdicts(of_models))
     compared += tuple(line for subject in found for line in subject.sentences(result))
-    for line in (*compared, *report.spreads(result.results)):
+    for line in (*compared, *spreads(result.results)):
         console.print(one_line(line))  # as wide as the table above
     path = None if result.path is None else own_report(result.path)
     where = [f"run folder: {result.path}", *([] if path is None else [f"report: {path}"])]
-    for line in (*report.spending(result.usage), *where):
+    for line in (*spending(result.usage), *where):
         console.print(one_line(line), soft_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, TypeGuard, cast
@@ -13,11 +13,10 @@ from kshot.core import interrupts
 from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.extras import require_all
-from kshot.core.records import Outcome, ResultRow, Sample
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import parse_spec
 from kshot.core.visible import one_line
-from kshot.core.watcher import Meter, PassingWatcher, PlannedTask, RunEnd, Watcher
+from kshot.core.watcher import PassingWatcher, RunEnd, Watcher
 
 _MOST_CHARACTERS = 300
 """Of an error in a note: a server may answer with a whole page."""
@@ -51,6 +50,15 @@ PRINTING_TO_STDERR = _Printing()
 """While a logger is called: stdout may hold JSON that a program reads, or have no reader any more."""
 
 
+def _passed(event: str) -> Any:
+    """Return the method that passes an event on."""
+
+    def passing(self: GuardedLogger, *given: Any, **options: Any) -> None:
+        self._pass(lambda: getattr(self.behind, event)(*given, **options))
+
+    return passing
+
+
 class GuardedLogger(PassingWatcher):
     """Passes everything on to a logger, until the logger raises an error.
 
@@ -80,29 +88,14 @@ class GuardedLogger(PassingWatcher):
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - a tool may raise anything
             self._stop(exc)
 
-    def planned(self, tasks: Sequence[PlannedTask], meter: Meter, *, complete: bool) -> None:
-        """Pass it on."""
-        self._pass(lambda: self.behind.planned(tasks, meter, complete=complete))
-
-    def begin(self, task: str, model: str, total: int | None) -> None:
-        """Pass it on."""
-        self._pass(lambda: self.behind.begin(task, model, total))
-
-    def answered(self, outcome: Outcome[Sample]) -> None:
-        """Pass it on."""
-        self._pass(lambda: self.behind.answered(outcome))
-
-    def scored(self, row: ResultRow) -> None:
-        """Pass it on."""
-        self._pass(lambda: self.behind.scored(row))
-
-    def finished(self, rows: Sequence[ResultRow]) -> None:
-        """Pass it on."""
-        self._pass(lambda: self.behind.finished(rows))
-
-    def ended(self, results: Sequence[ResultRow], usage: Sequence[ResultRow]) -> None:
-        """Pass it on."""
-        self._pass(lambda: self.behind.ended(results, usage))
+    planned = _passed("planned")
+    begin = _passed("begin")
+    answered = _passed("answered")
+    scored = _passed("scored")
+    finished = _passed("finished")
+    ended = _passed("ended")
+    note = _passed("note")
+    step = _passed("step")
 
     def closed(self, state: RunEnd, error: BaseException | None) -> None:
         """Pass it on, also after an error: what the logger has opened is to be closed."""
@@ -112,14 +105,6 @@ class GuardedLogger(PassingWatcher):
             else:
                 with suppress(Exception, SystemExit), PRINTING_TO_STDERR:
                     self.behind.closed(state, error)
-
-    def note(self, text: str) -> None:
-        """Pass it on."""
-        self._pass(lambda: self.behind.note(text))
-
-    def step(self, label: str, done: int, total: int) -> None:
-        """Pass it on."""
-        self._pass(lambda: self.behind.step(label, done, total))
 
     def _pass(self, call: Callable[[], None], then: str = _GOES_ON) -> None:
         if not self._works:

@@ -1,7 +1,8 @@
-"""What is known of a sample that is shown: its row, its scale, the parts of its response, and its answer in words."""
+"""What is known of a sample that is shown: its row and scale, the parts of its response, its answer, and its shots."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,8 +23,10 @@ from kshot.report.sample_texts import (
 )
 from kshot.runs.folder import without_defaults
 from kshot.runs.headline import finite
+from kshot.runs.record import RunRecord
 from kshot.runs.sample_filters import MetricScale, SampleFilter, name_of
 from kshot.runs.spec_file import read_spec
+from kshot.runs.swept_rows import SHOWN, columns_of, fewer_examples
 
 _TOKENS = ([str, float], [str, int])
 
@@ -223,21 +226,29 @@ class SampleLook:
 class SampleLooks:
     """Makes the looks of the samples of one run."""
 
-    def __init__(self, run: str | Path, wanted: SampleFilter, *, full: bool) -> None:
-        """Read what the run recorded; ``wanted`` has the scales."""
+    def __init__(
+        self, run: str | Path, wanted: SampleFilter, *, full: bool, spec: Mapping[str, Any] | None = None
+    ) -> None:
+        """Take what the run recorded, its ``spec.json`` if it is not given; ``wanted`` has the scales."""
         self.folder = Path(run).expanduser()
-        spec = read_spec(self.folder)
-        self._facts, self._settings = spec.get("tasks", {}), without_defaults(spec["identity"])
+        self._spec = read_spec(self.folder) if spec is None else spec
+        self._settings = without_defaults(self._spec.get("identity", {}))
         self._wanted, self._full = wanted, full
 
     def of(self, row: ResultRow, scale: MetricScale | None = None) -> SampleLook:
         """Return the look of a sample; the scale is that of its task, unless another one is given."""
-        of_model = self._facts.get(name_of(row, "model"), {})
-        facts = of_model.get(name_of(row, "task"), {}) if isinstance(of_model, dict) else {}
+        facts = task_facts(self._spec, name_of(row, "task"), name_of(row, "model"))
         own = self._wanted.scale(row) if scale is None else scale
         pattern = self._settings.get("answer_pattern")
         shown = pattern if isinstance(pattern, str) else ""
         return SampleLook(row, own, facts, shots_of(facts, self._settings), self._full, shown)
+
+
+def task_facts(spec: Mapping[str, Any], task: str, model: str) -> Mapping[str, Any]:
+    """Return what a run has recorded of a task on a model beside its figures; nothing if it has not."""
+    of_model = spec.get("tasks", {}).get(model, {})
+    facts = of_model.get(task, {}) if isinstance(of_model, dict) else {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def shots_of(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> int | None:
@@ -342,3 +353,36 @@ def evidence_summary(ranks: Sequence[Sequence[int]], shown: int) -> SafeText | N
         elif min(each) > shown:
             lines.append(cell(f"{name} is first in number {min(each)}", "dim italic"))
     return joined("\n", lines) if lines else None
+
+
+def shots_in_prompts(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> int | None:
+    """Return how many examples the prompts of a task had, or their median; None if the run did not record it.
+
+    The option is no answer: a config, a task file or token lookup has a number of its own.
+    """
+    shown = _shown(record, spec, task, model)
+    return int(columns_of(shown)[SHOWN]) if shown else None
+
+
+def told_shots(record: RunRecord, spec: Mapping[str, Any], row: ResultRow) -> str:
+    """Return the shots of a figure in words, such as ``5-shot``; nothing if they are unknown, or differ by task."""
+    key = ("task", "model", "metric")
+    whole = next((each for each in record.results if all(each[name] == row[name] for name in key)), row)
+    tasks = whole.get("tasks") or [row["task"]]
+    shown = [_shown(record, spec, task, row["model"]) for task in tasks]
+    most = {max(each, default=None) for each in shown}
+    if len(most) > 1 or None in most:
+        return ""
+    return f"{'up to ' if any(len(each) > 1 for each in shown) else ''}{most.pop()}-shot"
+
+
+def _shown(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> Counter[int]:
+    """Count the prompts of a task by the number of examples they show; empty if the run did not record it."""
+    facts = task_facts(spec, task, model)
+    rows = [row for row in record.results if row["task"] == task and row["model"] == model]
+    shots = shots_of(facts, record.settings)
+    if shots is None:
+        return Counter()
+    fewer = fewer_examples(facts)
+    others = max((row["n"] + row.get("failed", 0) for row in rows), default=1) - len(fewer)
+    return Counter(fewer.values()) + Counter({shots: others})

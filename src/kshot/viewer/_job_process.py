@@ -25,13 +25,13 @@ def main() -> None:
 
 def _compare(job: Mapping[str, Any]) -> dict[str, Any]:
     from kshot.comparing import compare
-    from kshot.viewer.page_sections import comparison_page
+    from kshot.viewer.live import comparison_page
 
     return comparison_page(compare(*job["folders"]), job["keys"])
 
 
 def _sections(job: Mapping[str, Any]) -> dict[str, Any]:
-    from kshot.viewer.page_sections import page_sections
+    from kshot.viewer.live import page_sections
 
     return {"sections": page_sections(Path(job["folder"]), job["key"], job["name"], samples=True)}
 

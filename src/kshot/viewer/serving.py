@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.visible import one_line
-from kshot.report.page.web_files import SCRIPTS, STYLES, web_file
+from kshot.report.page.document import SCRIPTS, STYLES, web_file
 from kshot.viewer.catalog import Catalog, UnknownRun
 from kshot.viewer.routes import JsonAnswer, Routes
 from kshot.viewer.security import HEADERS, LOOPBACK, Access, Asked, RefusedRequest, cookie_name, refusal, way_in

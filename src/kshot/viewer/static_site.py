@@ -18,9 +18,9 @@ from kshot.comparing import compare
 from kshot.core.durable import writing
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.visible import one_line
+from kshot.report.page.document import LICENSES, STATIC_SCRIPTS, STYLES, web_file
 from kshot.report.page.packed_samples import BLOCK, MetricScales, PackedColumns
 from kshot.report.page.sample_card import sample_card
-from kshot.report.page.web_files import LICENSES, STATIC_SCRIPTS, STYLES, web_file
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.folder import SUMMARY
 from kshot.runs.passages_file import PassageTexts
@@ -29,8 +29,7 @@ from kshot.runs.sample_filters import SampleFilter, metric_scales
 from kshot.runs.sample_flips import paired_places
 from kshot.runs.samples_file import placed_rows, sample_rows
 from kshot.viewer.catalog import Catalog, ListedRun
-from kshot.viewer.live import RunPages
-from kshot.viewer.page_sections import comparison_page
+from kshot.viewer.live import RunPages, comparison_page
 from kshot.viewer.web_page import json_bytes, web_page
 
 _MAX_METRICS = 20

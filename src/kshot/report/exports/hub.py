@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +14,11 @@ from kshot.core.failed_parts import failure_words
 from kshot.core.records import ResultRow
 from kshot.core.text_files import FileNames, path_inside, portable
 from kshot.core.visible import metric_label, one_line
-from kshot.report.exports.shots import told_shots
 from kshot.report.figures import number
+from kshot.report.sample_look import told_shots
 from kshot.runs.headline import headline_figures
 from kshot.runs.record import RunRecord
+from kshot.runs.run_state import moment
 
 _ID = re.compile(r"(?:\b[\w.-]{1,96}\b/)?\b[\w.-]{1,96}\b", re.ASCII)
 _TASK_ID = re.compile(r"[\w.-]{1,96}", re.ASCII)
@@ -118,12 +117,14 @@ def _refuse_equal(named: Mapping[str, HubDataset]) -> None:
 
 def _entry(row: ResultRow, dataset: HubDataset, record: RunRecord, spec: Mapping[str, Any]) -> str:
     """Return one entry as YAML. Texts are written as JSON, which YAML reads as the same texts."""
+    sessions = spec.get("sessions", ())
+    began = moment(sessions[0].get("started")) if sessions else None
     lines = [
         "- dataset:",
         f"    id: {_text(dataset.id)}",
         f"    task_id: {_text(dataset.task)}",
         f"  value: {_number(row['value'])}",
-        *([f"  date: {_text(date)}"] if (date := _date(spec)) else []),
+        *([] if began is None else [f"  date: {_text(began.strftime('%Y-%m-%dT%H:%M:%SZ'))}"]),
         f"  notes: {_text(_notes(row, told_shots(record, spec, row)))}",
     ]
     return "".join(f"{line}\n" for line in lines)
@@ -148,12 +149,3 @@ def _notes(row: ResultRow, shots: str) -> str:
     if row["ci95"]:
         parts.append(f"95 % interval {' to '.join(number(end, 4) for end in row['ci95'])}")
     return f"{', '.join(filter(None, parts))}; measured with kshot"
-
-
-def _date(spec: Mapping[str, Any]) -> str | None:
-    """Return when the run began, if it has recorded that."""
-    sessions = spec.get("sessions", ())
-    with suppress(ValueError, TypeError):
-        began = datetime.fromisoformat(sessions[0].get("started")) if sessions else None
-        return None if began is None else began.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return None

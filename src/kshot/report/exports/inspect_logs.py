@@ -8,7 +8,6 @@ import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -24,13 +23,13 @@ from kshot.core.records import UNANSWERED, ResultRow, TokenLogprobs
 from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
-from kshot.report.exports.shots import shots_in_prompts
-from kshot.report.sample_look import ReadResponse, read_response
+from kshot.report.sample_look import ReadResponse, read_response, shots_in_prompts
 from kshot.report.sample_texts import option_letter, shown_content, written
 from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.record import RunRecord
+from kshot.runs.run_state import moment
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalMetric, EvalResults, EvalSample, EvalScore
@@ -431,10 +430,13 @@ def _usage(record: RunRecord, model: str) -> dict[str, ModelUsage]:
 
 def _time(found: Any, record: RunRecord) -> str:
     """Return a time as Inspect writes it; if a run has recorded none, that of its figures."""
-    with suppress(ValueError, TypeError):
-        return datetime.fromisoformat(found).astimezone(timezone.utc).isoformat(timespec="seconds")
+    return (moment(found) or written_at(record)).isoformat(timespec="seconds")
+
+
+def written_at(record: RunRecord) -> datetime:
+    """Return when the figures of a run were written."""
     seconds = 0.0 if record.path is None else (record.path / SUMMARY).stat().st_mtime
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(seconds, timezone.utc)
 
 
 def _version(sessions: Sequence[Mapping[str, Any]]) -> str:

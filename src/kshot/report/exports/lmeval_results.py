@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,14 +18,13 @@ from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
-from kshot.report.exports.inspect_logs import ScoreForm, StandardErrors, figures_of, forms_of
-from kshot.report.exports.shots import shots_in_prompts
-from kshot.report.sample_look import read_response
+from kshot.report.exports.inspect_logs import ScoreForm, StandardErrors, figures_of, forms_of, written_at
+from kshot.report.sample_look import read_response, shots_in_prompts, task_facts
 from kshot.report.sample_texts import parts_of, written
 from kshot.runs.compared_run import by_task, checked_by_task
-from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import finite
 from kshot.runs.record import RunRecord
+from kshot.runs.run_state import moment
 
 NO_FILTER = "none"
 _SHOWN = {"task", "model", "prompt", "response", "answer", "answers", "target", "scores", "failed", "token_logprobs"}
@@ -218,7 +216,7 @@ def _write_task(path: Path, own: _ModelResults, asked: _Asked, rows: Iterable[Re
                 file.write(json.dumps(sample, ensure_ascii=False) + "\n")
     own.hashes[task] = _digest("".join(each for found in hashes.values() for each in found))
     _note_task(own, task, figures, metrics, errors.errors())
-    facts = _facts(spec, own.model, task)
+    facts = task_facts(spec, task, own.model)
     shots = facts.get("num_fewshot", shots_in_prompts(record, spec, task, own.model))
     own.versions[task], own.shots[task] = facts.get("version"), shots
     own.configs[task] = _config(task, figures, metrics, facts, shots)
@@ -270,12 +268,6 @@ def _config(
     split = {"test_split": facts["split"]} if "split" in facts else {}
     metadata = {"version": facts.get("version")}
     return {"task": task, **split, "num_fewshot": shots, "metric_list": listed, "repeats": 1, "metadata": metadata}
-
-
-def _facts(spec: Mapping[str, Any], model: str, task: str) -> Mapping[str, Any]:
-    of_model = spec.get("tasks", {}).get(model, {})
-    found = of_model.get(task, {}) if isinstance(of_model, dict) else {}
-    return found if isinstance(found, dict) else {}
 
 
 def _results(own: _ModelResults, record: RunRecord, started: datetime, ended: datetime) -> dict[str, Any]:
@@ -347,10 +339,6 @@ def _with_bounds(row: ResultRow, figures: Sequence[ResultRow]) -> ResultRow:
 
 def _times(record: RunRecord, spec: Mapping[str, Any]) -> tuple[datetime, datetime]:
     """Return when the run began and ended; if it recorded neither, when its figures were written."""
-    sessions = spec.get("sessions", ())
-    seconds = 0.0 if record.path is None else (record.path / SUMMARY).stat().st_mtime
-    times = [datetime.fromtimestamp(seconds, timezone.utc)] * 2
-    for at, (session, name) in enumerate(((0, "started"), (-1, "ended"))):
-        with suppress(ValueError, TypeError, IndexError):
-            times[at] = datetime.fromisoformat(sessions[session].get(name)).astimezone(timezone.utc)
-    return times[0], times[1]
+    sessions = spec.get("sessions", ()) or [{}]
+    began, ended = moment(sessions[0].get("started")), moment(sessions[-1].get("ended"))
+    return began or written_at(record), ended or written_at(record)

@@ -1,11 +1,12 @@
-"""``report.html``: one file that opens from the disk, with its styles, its script and its data."""
+"""report.html: one file that opens from the disk, with its styles, its script and its data."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -13,7 +14,54 @@ from markupsafe import Markup
 from kshot import __version__
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.packed_samples import element_text
-from kshot.report.page.web_files import REPORT_SCRIPTS, REPORT_STYLES, web_file
+
+_SHARED = ("charts.css", "sections.css", "samples.css")
+
+STYLES = ("style.css", "viewer.css", *_SHARED)
+"""Those of the viewer, in their order."""
+
+REPORT_STYLES = ("style.css", *_SHARED, "report.css")
+"""Those within ``report.html``."""
+
+SCRIPTS = (
+    "preact.js",
+    "base.js",
+    "sources.js",
+    "differences.js",
+    "sample.js",
+    "samples.js",
+    "home.js",
+    "run.js",
+    "compare.js",
+    "app.js",
+)
+"""Those of the viewer, in their order: each defines what it gives to the later ones as a member of ``kshot``."""
+
+STATIC_SCRIPTS = (*SCRIPTS[:3], "packed.js", *SCRIPTS[3:])
+"""Those of the viewer's pages as files: without a server, the script reads the data itself."""
+
+REPORT_SCRIPTS = (
+    "preact.js",
+    "base.js",
+    "sources.js",
+    "packed.js",
+    "differences.js",
+    "sample.js",
+    "samples.js",
+    "report.js",
+)
+"""Those within ``report.html``."""
+
+
+LICENSES = "LICENSES.txt"
+"""Those of ``preact.js``, which go along with it."""
+
+
+@cache
+def web_file(name: str) -> str:
+    """Return the text of a style sheet or script."""
+    return files(__package__).joinpath("web").joinpath(name).read_text("utf-8")
+
 
 GENERATOR = '<meta name="generator" content="kshot'
 """What the beginning of every report has, and no other file: a report may be replaced by a new one."""

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kshot.core.records import ResultRow
@@ -16,8 +17,7 @@ from kshot.core.visible import one_line
 from kshot.report.page.found_passages import script_length
 from kshot.report.page.sample_card import sample_card
 from kshot.report.page.samples_read import VERDICT_LETTERS, SamplesRead
-from kshot.report.sample_look import SampleLook, shots_of
-from kshot.runs.folder import without_defaults
+from kshot.report.sample_look import SampleLooks
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.passages_file import PassageTexts
 from kshot.runs.sample_filters import HEADLINE, MetricScale, metric_scales, name_of
@@ -334,26 +334,15 @@ class _Cards:
     def __init__(self, read: SamplesRead) -> None:
         self._read = read
         self.scales = MetricScales(read.run.record.results, _MAX_METRICS)
-        self._facts = read.run.spec.get("tasks", {})
-        self._settings = without_defaults(read.run.spec.get("identity", {}))
         path = read.run.record.path
+        self._looks = SampleLooks(path or Path(), read.wanted, full=False, spec=read.run.spec)
         self._texts = None if path is None else PassageTexts(path)
-        pattern = self._settings.get("answer_pattern")
-        self._pattern = pattern if isinstance(pattern, str) else ""
 
     def of(self, numbers: Sequence[int]) -> Iterator[_Card]:
         for number, row in zip(numbers, self._read.rows(numbers), strict=True):
-            facts = self._facts_of(name_of(row, "task"), name_of(row, "model"))
-            scale = self._read.wanted.scale(row)
-            look = SampleLook(row, scale, facts, shots_of(facts, self._settings), pattern=self._pattern)
-            card = sample_card(look, number, None if self._texts is None else self._texts.of(row))
+            card = sample_card(self._looks.of(row), number, None if self._texts is None else self._texts.of(row))
             text, cut = cut_card(card, _MOST_CHARACTERS)
             yield _Card(text, {name: card[name] for name in _LINE}, self.scales.of(row), cut)
-
-    def _facts_of(self, task: str, model: str) -> Mapping[str, Any]:
-        of_model = self._facts.get(model, {})
-        facts = of_model.get(task, {}) if isinstance(of_model, dict) else {}
-        return facts if isinstance(facts, dict) else {}
 
 
 _FLIPPED = frozenset("wl")
