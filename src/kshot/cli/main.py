@@ -37,22 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     token = COMMAND.set(tuple(sys.argv[1:] if arguments is None else arguments))
     try:
         with protected(), interrupts.interruptible():
-            return _main(arguments)
+            try:
+                with flushed():
+                    return _parsed(arguments)
+            except BrokenPipeError:
+                drop_output()
+                return OK
+            except OutputError as exc:
+                drop_output()
+                say(exc)
+                return WRONG
     finally:
         COMMAND.reset(token)
-
-
-def _main(arguments: Sequence[str] | None) -> int:
-    try:
-        with flushed():
-            return _parsed(arguments)
-    except BrokenPipeError:
-        drop_output()
-        return OK
-    except OutputError as exc:
-        drop_output()
-        say(exc)
-        return WRONG
 
 
 def _parsed(arguments: Sequence[str] | None) -> int:

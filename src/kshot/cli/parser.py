@@ -254,10 +254,10 @@ def settings_of(parsed: argparse.Namespace) -> Settings:
 
 def options_of(parsed: argparse.Namespace) -> dict[str, Any]:
     """Return the given options by name. A stop text may contain escapes, such as a backslash and an n."""
-    from kshot.prompts.strings import decode_escapes
-
-    given = {name: getattr(parsed, name, None) for name in Settings.declared()}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    names = Settings.declared()
+    chosen = {name: value for name in names if (value := getattr(parsed, name, None)) is not None}
     if "stop" in chosen:
+        from kshot.prompts.strings import decode_escapes
+
         chosen["stop"] = tuple(decode_escapes(text) for text in chosen["stop"])
     return chosen

@@ -77,7 +77,7 @@ def execute(parsed: argparse.Namespace) -> int:
     from kshot.api import evaluate
     from kshot.cli.merge import finish_shard, shard_folder
     from kshot.cli.progress import Progress
-    from kshot.cli.run_file import RunFileWriter, in_folder
+    from kshot.cli.run_file import RunFileWriter
     from kshot.cli.streams import results_apart
     from kshot.passages import is_passages
 
@@ -96,7 +96,8 @@ def execute(parsed: argparse.Namespace) -> int:
     out = parsed.out or default_folder(models or [usual], datasets, whole, _work_folder(parsed))
     if settings.shard is not None and not parsed.out:
         out = shard_folder(out, settings.shard)
-    out = in_folder(parsed, out)
+    if (folder := vars(parsed).get("moved_to")) is not None:  # that of a run file elsewhere: the user can find it so
+        out = str(Path(folder, Path(out).expanduser()))
     wanted = gating(parsed)
     if settings.shard is not None and (wanted.gates or wanted.junit or wanted.summary):
         hint = "Give the gates to kshot merge."

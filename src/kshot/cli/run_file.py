@@ -74,12 +74,6 @@ def _merge(parsed: argparse.Namespace, values: Mapping[str, Any]) -> set[str]:
     return taken
 
 
-def in_folder(parsed: argparse.Namespace, place: str) -> str:
-    """Return a path as the user can find it: in full, if it starts from the folder of a run file elsewhere."""
-    moved_to = vars(parsed).get("moved_to")
-    return place if moved_to is None else str(Path(moved_to) / Path(place).expanduser())
-
-
 # ---- one path for each dataset ----
 
 

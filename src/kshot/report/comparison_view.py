@@ -31,7 +31,7 @@ def answers(rows: Sequence[ResultRow]) -> Iterator[str]:
     """Answer the question of a comparison: averages first, then what is clearest, and the rest in numbers."""
     many = len(rows) > SENTENCES
     found = [row for row in rows if row["difference"] is not None or not many]
-    found.sort(key=lambda row: ("average" not in row, _p(row)))
+    found.sort(key=lambda row: ("average" not in row, row["p_corrected"] is None, row["p_corrected"] or 0.0))
     told = found if len(found) <= SENTENCES else found[:SENTENCES]
     if averages := [row for row in told if "average" in row]:
         told = averages  # what they average is counted
@@ -192,10 +192,6 @@ def digits_of(rows: Iterable[ResultRow]) -> int:
     return 3 if any(known) and all(abs(value) <= 1 for value in known) else 1
 
 
-def _p(row: ResultRow) -> float:
-    return float("inf") if row["p_corrected"] is None else float(row["p_corrected"])
-
-
 _MAX_LABEL = 20
 """Longer labels of runs are cut in their middle."""
 
@@ -253,17 +249,13 @@ def pair_names(rows: Sequence[ResultRow]) -> PairNames:
             for pair, row in pairs.items()
         }
         return PairNames("run", names, "", "")
-    return PairNames("run", _differences(pairs), "", "")
+    short = _short([label for pair in pairs for label in pair])
+    return PairNames("run", {(one, two): f"{short[two]} − {short[one]}" for one, two in pairs}, "", "")
 
 
 def _named_pairs(pairs: dict[PairKey, ResultRow], side: str, labels: Sequence[str]) -> dict[PairKey, str]:
     short = _short(labels)
     return {pair: short[row[side]] for pair, row in pairs.items()}
-
-
-def _differences(pairs: dict[PairKey, ResultRow]) -> dict[PairKey, str]:
-    short = _short([label for pair in pairs for label in pair])
-    return {(before, after): f"{short[after]} − {short[before]}" for before, after in pairs}
 
 
 def _short(labels: Sequence[str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -74,7 +74,10 @@ def progress_lines(state: ProgressState, width: int, height: int = 24) -> list[T
 
 def overall_line(state: ProgressState, width: int) -> Text:
     """Return the bar of the whole run, with its samples, its rate and the time that it still takes."""
-    text, share = _joined(_overall(state)), _share(state)
+    parts = [
+        (cell(_SEPARATOR if at else "", "dim"), cell(part.text, part.style)) for at, part in enumerate(_overall(state))
+    ]
+    text, share = Text.assemble(*chain.from_iterable(parts)), _share(state)
     if share is not None:
         text = Text.assemble((f"{100 * share:5.1f} %  ", "bold"), text)
         room = min(_MAX_BAR, width - cell_len(text.plain) - 2)
@@ -234,13 +237,6 @@ def _flowing(name: str, parts: Sequence[_Part], width: int, indent: str = "  ", 
         line = Text.assemble(line, cell(separator, "dim"), cell(part.text, part.style))
         empty = False
     yield _within(line, width)
-
-
-def _joined(parts: Sequence[_Part]) -> Text:
-    pieces = [
-        (cell(_SEPARATOR if number else "", "dim"), cell(part.text, part.style)) for number, part in enumerate(parts)
-    ]
-    return Text.assemble(*(piece for pair in pieces for piece in pair))
 
 
 def _within(line: Text, width: int) -> Text:

@@ -72,7 +72,8 @@ def runs_table(
         yield cell(f"in {folder}:", "dim")
     names = [one_line(run["run"].removeprefix(prefix)) for run in runs]
     columns = _columns(runs, clock)
-    models, datasets = list(map(_models, runs)), list(map(_datasets, runs))
+    models = [list(map(one_line, short_names(run["models"]).values())) for run in runs]
+    datasets = list(map(_datasets, runs))
     own = _RunColumn("run", names)
     room = width - _total([own, *columns]) - 2 * _GAP
     wanted = [_RunColumn(name, list(map(_joined, texts))) for name, texts in zip(_WHO, (models, datasets), strict=True)]
@@ -239,10 +240,6 @@ def figure_text(figure: Mapping[str, Any]) -> str:
     digits = 1 if max(map(abs, (value, *ends))) > 1 else 3  # figures of version 0.1 may be shares
     interval = f" ({'–'.join(number(end, digits) for end in ends)})" if ends else ""
     return f"{metric_label(figure)} {number(value, digits)}{failure_mark(figure)}{interval}"
-
-
-def _models(run: Mapping[str, Any]) -> list[str]:
-    return [one_line(name) for name in short_names(run["models"]).values()]
 
 
 def _datasets(run: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,6 @@ from kshot.report.subjects import Places, Subject
 from kshot.report.verdicts import correction, differs_by
 from kshot.report.view import Cell, Column, Content, Lines, Series, TableView, numbers
 from kshot.runs.headline import finite
-from kshot.runs.record import RunRecord
 from kshot.runs.swept_rows import (
     AXES,
     NUMERIC,
@@ -129,7 +128,13 @@ def sweep_view(found: SweptFigures, source: Places = lambda _: None) -> TableVie
     """Return a row for each figure of a sweep, line by line, and the lines as a chart; the best figure stands out."""
     best, names = _best(found), _line_names(found)
     series = [
-        Series(name, [None if row is None else _figure(row, best, source(row)) for row in line.rows])
+        Series(
+            name,
+            [
+                None if row is None else figure_cell(row, source=source(row), tone="strong" if id(row) == best else "")
+                for row in line.rows
+            ],
+        )
         for name, line in zip(names, found.lines, strict=True)
     ]
     rows: list[list[Content]] = [
@@ -145,10 +150,6 @@ def sweep_view(found: SweptFigures, source: Places = lambda _: None) -> TableVie
     across = _SHOTS_AXIS if found.across in SHOTS else found.across
     chart = Lines(found.labels, series, across, bounds, ordered=found.is_curve)
     return TableView(columns, rows, found.title, mark_legend(found.found), chart)
-
-
-def _figure(row: ResultRow, best: int | None, source: str | None) -> Cell:
-    return figure_cell(row, source=source, tone="strong" if id(row) == best else "")
 
 
 def _line_names(found: SweptFigures) -> list[str]:
@@ -175,13 +176,14 @@ def _best(found: SweptFigures) -> int | None:
     return None if top is None else id(top[1])
 
 
-def _views(record: RunRecord, places: Places) -> Iterator[TableView]:
-    return (sweep_view(found, places) for found in swept_figures(record.results, every_metric=True))
-
-
 def _section_title(views: Sequence[TableView]) -> str:
     by_shots = all(view.chart and view.chart.across == _SHOTS_AXIS for view in views)
     return "The few-shot curve" if by_shots else "Sweeps"
 
 
-SWEEPS = Subject("sweeps", _section_title, _views, lambda record: sweep_verdicts(record.comparisons))
+SWEEPS = Subject(
+    "sweeps",
+    _section_title,
+    lambda record, places: (sweep_view(found, places) for found in swept_figures(record.results, every_metric=True)),
+    lambda record: sweep_verdicts(record.comparisons),
+)

@@ -66,15 +66,14 @@ def _sentences(comparisons: Sequence[ResultRow]) -> Iterator[_Sentence]:
 
 def _leader(pairs: Sequence[ResultRow]) -> str:
     """Return the system with the best figure: it is behind no other."""
-    behind = {row["a"] if _second_is_better(row) else row["b"] for row in pairs}
+    behind = {row["a"] if _gain(row) > 0 else row["b"] for row in pairs}
     systems = dict.fromkeys(str(system) for row in pairs for system in (row["a"], row["b"]))
     return next((system for system in systems if system not in behind), next(iter(systems)))
 
 
-def _second_is_better(row: ResultRow) -> bool:
-    """Whether the second system of a pair has the better figure."""
-    better: bool = row["difference"] > 0 if row["higher_is_better"] else row["difference"] < 0
-    return better
+def _gain(row: ResultRow) -> float:
+    """Return by how much the second system of a pair is better than the first."""
+    return float(row["difference"] if row["higher_is_better"] else -row["difference"])
 
 
 def system_name(row: ResultRow, side: str, names: Mapping[str, str]) -> str:
@@ -85,16 +84,10 @@ def system_name(row: ResultRow, side: str, names: Mapping[str, str]) -> str:
 
 def _listed(rows: Sequence[ResultRow], leader: str, names: Mapping[str, str]) -> str:
     """Return what a leader is compared with, the closest first, and by how much they differ."""
-    closest = sorted(rows, key=lambda row: _lead(row, leader))[:_MAX_LISTED]
+    closest = sorted(rows, key=lambda row: -_gain(row) if row["a"] == leader else _gain(row))[:_MAX_LISTED]
     shown = [f"{system_name(row, 'b' if row['a'] == leader else 'a', names)} ({differs_by(row)})" for row in closest]
     more = len(rows) - len(shown)
     return "; ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-
-def _lead(row: ResultRow, leader: str) -> float:
-    """Return by how much the leader of a pair is better."""
-    difference: float = row["difference"] if row["higher_is_better"] else -row["difference"]
-    return -difference if row["a"] == leader else difference
 
 
 def differs_by(row: ResultRow, mark: str = "") -> str:

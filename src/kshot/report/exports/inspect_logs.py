@@ -119,13 +119,16 @@ def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type:
     failed, choices = row.get("failed"), _choices(row, found)
     chooses = found.chooses or bool(choices) or type(row.get("answer")) is int  # a reply would be a text
     shown = None if row.get("answer") is None or found.passages else _named(row["answer"], chooses=chooses)
+    targets = row.get("target")
+    rights = targets if isinstance(targets, list) else [] if targets is None else [targets]
+    named = [_named(each, chooses=chooses) for each in rights]
     told = _SHOWN | ({"response"} if isinstance(row.get("response"), str) else set())  # a reply is the output
     sample = EvalSample(
         id=sample_id(row.get("id")),
         epoch=1,
         input=row["prompt"] if isinstance(row.get("prompt"), str) else asked,
         choices=choices or None,
-        target=_target(row.get("target"), chooses=chooses),
+        target=named if isinstance(targets, list) else "".join(named),
         messages=[*asked, *([output.choices[0].message] if output.choices else [])],
         output=output,
         scores={} if failed else _scores(row, forms, shown or None),
@@ -141,11 +144,8 @@ def sample_id(found: Any) -> str:
     """Return an id that can name a file of the log; one that is not the sample's own text ends with its digest."""
     text = written(found)
     shown = one_line(text)[:_MAX_ID]
-    return shown if shown == text else f"{shown}~{hashlib.blake2b(_bytes(text), digest_size=8).hexdigest()}"
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    raw = text.encode("utf-8", "surrogatepass")
+    return shown if shown == text else f"{shown}~{hashlib.blake2b(raw, digest_size=8).hexdigest()}"
 
 
 # ---- messages ----
@@ -236,12 +236,6 @@ def _choices(row: ResultRow, found: ReadResponse) -> list[str]:
     if isinstance(listed, list) and listed and all(isinstance(each, str) for each in listed):
         return listed
     return list(found.options.texts)
-
-
-def _target(target: Any, *, chooses: bool) -> str | list[str]:
-    if isinstance(target, list):
-        return [_named(each, chooses=chooses) for each in target]
-    return "" if target is None else _named(target, chooses=chooses)
 
 
 def _named(value: Any, *, chooses: bool) -> str:

@@ -91,10 +91,12 @@ def document(page: Page) -> Iterator[str]:
     yield '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
     yield f"{tag('title', text(page.title))}\n{constant.style}\n</head>\n"
     yield '<body class="report">\n'
-    yield f"{_header(page)}\n{_contents(page.sections)}\n<main>\n"
+    head = (tag("p", "kshot report", class_="overline"), tag("h1", text(page.title)), *page.about)
+    yield f"{tag('header', *head, class_='report-head')}\n{_contents(page.sections)}\n<main>\n"
     for section in page.sections:
         yield f"{_section(section)}\n"
-    yield f"</main>\n{_footer()}\n"
+    made = together(("Made by kshot ", tag("span", __version__), ". This file needs no network and sends nothing."))
+    yield f"</main>\n{tag('footer', tag('p', made, class_='soft'))}\n"
     for name, content in page.files.items():
         yield f"{tag('script', Markup(element_text(content)), type='application/json', id=name)}\n"  # noqa: S704 - base64
     yield f"{constant.script}\n</body>\n</html>\n"
@@ -134,11 +136,6 @@ def _hash(content: Markup) -> str:
 # ---- parts of the page ----
 
 
-def _header(page: Page) -> Markup:
-    mark = tag("p", "kshot report", class_="overline")
-    return tag("header", mark, tag("h1", text(page.title)), *page.about, class_="report-head")
-
-
 def _contents(sections: Sequence[Section]) -> Markup:
     links = [tag("li", tag("a", text(each.title), href=f"#{each.id}")) for each in sections]
     return tag("nav", tag("ul", *links), class_="contents", aria_label="Contents")
@@ -148,8 +145,3 @@ def _section(section: Section) -> Markup:
     heading = tag("h2", text(section.title), id=f"{section.id}-title")
     labelled = f"{section.id}-title"
     return tag("section", heading, section.html, id=section.id, class_="section", aria_labelledby=labelled)
-
-
-def _footer() -> Markup:
-    made = together(("Made by kshot ", tag("span", __version__), ". This file needs no network and sends nothing."))
-    return tag("footer", tag("p", made, class_="soft"))

@@ -41,17 +41,14 @@ def system_names(runs: Sequence[PageRun]) -> dict[tuple[str, str], str]:
 
     Of several runs with one model each, that is the same, the names are those of the runs.
     """
-    pairs = [(run, model) for run in runs for model in dict.fromkeys(_models(run))]
+    models_of = [dict.fromkeys(str(row.get("model", "")) for row in run.record.results) for run in runs]
+    pairs = [(run, model) for run, own in zip(runs, models_of, strict=True) for model in own]
     models = short_names(dict.fromkeys(model for _, model in pairs))
     several = len(runs) > 1
     named = {(run.key, model): f"{run.name} · {models[model]}" if several else models[model] for run, model in pairs}
     if several and len(models) == 1:
         return {(run.key, model): run.name for run, model in pairs}
     return named
-
-
-def _models(run: PageRun) -> list[str]:
-    return [str(row.get("model", "")) for row in run.record.results]
 
 
 def estimate(

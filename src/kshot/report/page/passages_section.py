@@ -195,10 +195,8 @@ class _Benchmark:
                     rows.append(IntervalRow(name, estimate(run, row), [field_number(run, row, "n")], group, number))
             rows.sort(key=lambda row: [str(cut or "") for cut in self.cuts].index(row.group))
             title = f"{measure} by chunking: as many passages as the budget of tokens holds"
-            yield interval_chart(f"{self.id}-budget-{at}", title, rows, bounds=self._bounds(measure))
-
-    def _bounds(self, measure: str) -> Sequence[float | None] | None:
-        return next((row.get("bounds") for row in self.rows if row["metric"] == measure), None)
+            bounds = next((row.get("bounds") for row in self.rows if row["metric"] == measure), None)
+            yield interval_chart(f"{self.id}-budget-{at}", title, rows, bounds=bounds)
 
 
 def _described(rows: Sequence[ResultRow]) -> str:
