@@ -27,9 +27,8 @@ def runs(tmp_path_factory):
 def app_over(*folders, tell=None):
     """The app over folders, and what closes it."""
     from kshot.viewer.catalog import Catalog
-    from kshot.viewer.routes import Routes
     from kshot.viewer.security import Access
-    from kshot.viewer.serving import viewer_app
+    from kshot.viewer.serving import Routes, viewer_app
 
     told = tell or pytest.fail
     routes, access = Routes(Catalog(folders), told), Access()

@@ -12,13 +12,13 @@ pytestmark = pytest.mark.needs("starlette")
 
 
 def test_an_index_that_somebody_holds_outlives_those_that_are_opened_after_it(runs):
-    from kshot.viewer import routes
+    from kshot.viewer import serving
 
-    indexes = routes.Indexes()
+    indexes = serving.Indexes()
     run = Catalog([runs]).run("first")
     held = indexes.of(run)
     held.wait()
-    opened = [indexes.of(replace(run, key=f"run {at}")) for at in range(routes._KEPT_INDEXES)]
+    opened = [indexes.of(replace(run, key=f"run {at}")) for at in range(serving._KEPT_INDEXES)]
     assert held.state().state == "new"  # its files are closed
     assert all(each is not held for each in opened)
     assert held.page(sample_query({}))["state"] in {"ready", "indexing"}

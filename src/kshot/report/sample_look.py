@@ -259,6 +259,9 @@ def shots_of(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> int | Non
     return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
 
 
+# ---- the answer in words ----
+
+
 _MAX_LETTERED = 10_000
 """No prompt has more options."""
 
@@ -319,6 +322,9 @@ def likelihood_text(answer: Any) -> str:
     return " · ".join([nats, *counts, *(greedy[told] if isinstance(told, bool) else [])])
 
 
+# ---- the evidence of a search ----
+
+
 def evidence_quotes(row: ResultRow) -> list[list[str]]:
     """Return the quotes of each component of the answer; nothing where a target is not evidence."""
     target = row.get("target")
@@ -353,6 +359,9 @@ def evidence_summary(ranks: Sequence[Sequence[int]], shown: int) -> SafeText | N
         elif min(each) > shown:
             lines.append(cell(f"{name} is first in number {min(each)}", "dim italic"))
     return joined("\n", lines) if lines else None
+
+
+# ---- examples in prompts ----
 
 
 def shots_in_prompts(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> int | None:

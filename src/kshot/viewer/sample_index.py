@@ -197,9 +197,7 @@ class SampleIndex:
 
     def wait(self, seconds: float | None = None) -> IndexState:
         """Start the index, and wait until it is ready or failed, at most this long."""
-        self.start()
-        with self._lock:
-            index = self._index
+        index = self._started()
         if index is not None:
             index.wait(seconds)
         return self.state()
@@ -243,22 +241,22 @@ class SampleIndex:
             connection = _written(self.folder, lambda: index_file.build_index(self.folder, stamp, looks, progress))
         return OpenedIndex(self.folder, connection, results)
 
-    def _ready(self) -> OpenedIndex:
-        """Return the index, or say how far it is; an index that failed raises its error."""
+    def _started(self) -> Background[OpenedIndex] | None:
+        """Start the index, and return it; None if it is put to rest at once."""
         self.start()
         with self._lock:
-            index = self._index
-        if index is None:
-            raise NotReadyError("indexing", 0.0)
-        if not index.is_done:
-            raise NotReadyError("indexing", index.share)
+            return self._index
+
+    def _ready(self) -> OpenedIndex:
+        """Return the index, or say how far it is; an index that failed raises its error."""
+        index = self._started()
+        if index is None or not index.is_done:
+            raise NotReadyError("indexing", 0.0 if index is None else index.share)
         return index.result()
 
     def _opened(self) -> OpenedIndex:
         """Wait for the index."""
-        self.start()
-        with self._lock:
-            index = self._index
+        index = self._started()
         if index is None:
             raise Abandoned
         return index.result()

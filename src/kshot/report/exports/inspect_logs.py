@@ -272,6 +272,9 @@ def _explanation(row: ResultRow, ranked_by: str) -> str | None:
     return "\n\n".join(parts) or None
 
 
+# ---- the header ----
+
+
 _ROUNDING = 1e-9
 """What two ways to compute a mean may differ by."""
 
@@ -441,6 +444,9 @@ def _version(sessions: Sequence[Mapping[str, Any]]) -> str:
 
 def _digest(*parts: Any) -> str:
     return hashlib.blake2b(json.dumps(parts).encode(), digest_size=11).hexdigest()
+
+
+# ---- the files ----
 
 
 def write_logs(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iterator[Path]:

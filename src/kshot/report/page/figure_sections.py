@@ -180,6 +180,9 @@ def _more(rest: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Mark
     return folded(f"More figures ({len(rest):,})", table_html(shown, "More figures"))
 
 
+# ---- by category and by subset ----
+
+
 _TITLES: dict[By, tuple[str, str]] = {
     "category": ("categories", "By category"),
     "subset": ("subsets", "By subset"),
@@ -264,6 +267,9 @@ def _parts_chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, run
     whole = f" · {next(iter(wholes))}" if len(wholes) == 1 and next(iter(wholes)) else ""
     told = f"{metric} {title.lower()}{whole}{'' if upwards else ', lower is better'}"
     return interval_chart(id_, told, rows, heads=heads, bounds=bounds)
+
+
+# ---- by the number of examples ----
 
 
 _MAX_STUDIES = 12

@@ -100,6 +100,9 @@ class _Shortened:
         return place - self._tail + self._head + len(self._note)
 
 
+# ---- the table of samples ----
+
+
 BLOCK = 50
 """Samples that are stored together: a page reads a block to show one of them."""
 _NAMED = ("task", "model", "category", "answer")
@@ -178,6 +181,9 @@ class PackedColumns:
                 "score": self.scores,
             },
         }
+
+
+# ---- the samples of a run ----
 
 
 _MOST_CHARACTERS = 100_000
@@ -343,6 +349,9 @@ class _Cards:
             card = sample_card(self._looks.of(row), number, None if self._texts is None else self._texts.of(row))
             text, cut = cut_card(card, _MOST_CHARACTERS)
             yield _Card(text, {name: card[name] for name in _LINE}, self.scales.of(row), cut)
+
+
+# ---- pairs of samples ----
 
 
 _FLIPPED = frozenset("wl")

@@ -68,6 +68,9 @@ def _ended(run: PageRun) -> str:
     return "" if when is None else f"{when:%Y-%m-%d %H:%M}"
 
 
+# ---- what has no room ----
+
+
 _TABLE = re.compile(r'<details class="numbers">.*?</details>', re.DOTALL)
 _CHART = re.compile(r'<figure class="chart.*?</figure>', re.DOTALL)
 """Foreign texts are escaped, and neither stands within another of its kind: the first end is its own."""
@@ -117,6 +120,9 @@ def _without_largest(found: Sequence[Markup], pattern: re.Pattern[str], note: Ma
 
 def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "backslashreplace"))
+
+
+# ---- the section of samples ----
 
 
 _KINDS = {
