@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -57,16 +57,20 @@ def between_runs(comparison: Comparison, keys: Mapping[str, str]) -> Section:
 
 def _differences(id_: str, rows: Sequence[ResultRow]) -> Iterator[Markup]:
     """Yield a chart of differences for each metric, with all counts in the table behind it."""
+    return _by_metric(id_, rows, _chart, ": kshot compare shows them.")
+
+
+def _by_metric(
+    id_: str, rows: Sequence[ResultRow], chart: Callable[[str, str, Sequence[ResultRow]], Markup], where: str
+) -> Iterator[Markup]:
+    """Yield a chart for each metric; of very many metrics, the first ones, and where the others are."""
     by_metric: dict[str, list[ResultRow]] = {}
     for row in rows:
         by_metric.setdefault(metric_label(row), []).append(row)
-    charts = [
-        _chart(f"{id_}-{at}", metric, own)
-        for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1)
-    ]
-    yield chart_grid(charts)
-    if len(by_metric) > _MAX_CHARTS:
-        yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics: kshot compare shows them.", class_="soft")
+    shown = list(by_metric.items())[:_MAX_CHARTS]
+    yield chart_grid(chart(f"{id_}-{at}", metric, own) for at, (metric, own) in enumerate(shown, start=1))
+    if left := len(by_metric) - len(shown):
+        yield tag("p", f"… and {left:,} more metrics{where}", class_="soft")
 
 
 def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
@@ -144,11 +148,7 @@ def _within(run: PageRun, *, named: bool) -> Iterator[Markup]:
 
 
 def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str, str]) -> Iterator[Markup]:
-    by_metric: dict[str, list[ResultRow]] = {}
-    for row in sorted(rows, key=lambda row: ("average" not in row, row["p_corrected"])):
-        by_metric.setdefault(metric_label(row), []).append(row)
-    charts = []
-    for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1):
+    def chart(id_: str, metric: str, own: Sequence[ResultRow]) -> Markup:
         upwards = own[0]["higher_is_better"]
         tasks = dict.fromkeys(str(row["task"]) for row in own)
         where = f" on {next(iter(tasks))}" if len(tasks) == 1 else ""
@@ -157,11 +157,10 @@ def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str
         notes = _notes(family, own, hollow=any(row["ahead"] is None for row in own))
         drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own]
         table = TableView(_PAIR_COLUMNS, [_pair_cells(run, row, names) for row in own])
-        made = interval_chart(f"{id_}-{at}", title, drawn, heads=_HEADS, reference=_ZERO, table=table, notes=notes)
-        charts.append(made.html)
-    yield chart_grid(charts)
-    if len(by_metric) > _MAX_CHARTS:
-        yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics in summary.json.", class_="soft")
+        return interval_chart(id_, title, drawn, heads=_HEADS, reference=_ZERO, table=table, notes=notes).html
+
+    clearest = sorted(rows, key=lambda row: ("average" not in row, row["p_corrected"]))
+    return _by_metric(id_, clearest, chart, " in summary.json.")
 
 
 _PAIR_COLUMNS = [
