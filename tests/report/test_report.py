@@ -5,12 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from kshot.report import verdicts
 from kshot.report.figures import short_names
 from kshot.report.grid import findings, grids
 from kshot.report.systems import systems_tables
 from kshot.report.table import details_tables, results_table, spending
-from kshot.report.verdicts import model_verdicts, spreads
+from kshot.report.verdicts import model_verdicts, spreads, verdicts
 
 
 def drawn(*shown, width=80):
