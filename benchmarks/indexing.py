@@ -26,7 +26,7 @@ import numpy as np
 from kshot.backends.pool.opening import open_executor
 from kshot.backends.search.specs import make_search_engine
 from kshot.core.corpus import Corpus, Passage
-from kshot.core.work_folders import content_digest
+from kshot.core.hub import content_digest
 from kshot.index.store import MANIFEST_FILE, Store
 from kshot.settings import settings_from
 
