@@ -26,7 +26,7 @@ import numpy as np
 from kshot.backends.pool.opening import open_executor
 from kshot.backends.search.specs import make_search_engine
 from kshot.core.corpus import Corpus, Passage
-from kshot.core.hub import content_digest
+from kshot.core.work_folders import file_digest
 from kshot.index.store import MANIFEST_FILE, Store
 from kshot.settings import settings_from
 
@@ -96,7 +96,7 @@ def digests(root: Path) -> dict[str, str]:
     for path in sorted(folder.iterdir()):
         if path.name != MANIFEST_FILE:
             with path.open("rb") as file:
-                found[path.name] = content_digest(file).hex()
+                found[path.name] = file_digest(file).hex()
     return found
 
 
