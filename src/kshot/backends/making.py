@@ -165,13 +165,16 @@ def _without_other_account(spec: Spec, options: Mapping[str, Any]) -> dict[str, 
 
     What a spec must not hold, because it is written to disk, is refused before anything can show the spec.
     """
-    from kshot.backends.server.address import normalised_urls
-    from kshot.backends.server.keys import check_spec_headers
-
     if "header" in spec.options and spec.file is None:
+        from kshot.backends.server.keys import check_spec_headers
+
         check_spec_headers(spec.options["header"], spec.name)
-    urls = normalised_urls(own_urls(spec))
-    other = ("api_key_env", "header") if urls and "base_url" in options else ()
+    urls = own_urls(spec)
+    if not urls:
+        return dict(options)
+    from kshot.backends.server.address import normalised_urls
+
+    other = ("api_key_env", "header") if normalised_urls(urls) and "base_url" in options else ()
     return {name: value for name, value in options.items() if name not in other}
 
 

@@ -80,7 +80,8 @@ INCLUDED: Mapping[str, frozenset[str]] = {
 
 def require(purpose: str, *packages: str) -> None:
     """Raise the error that names the missing packages and their extras, if any is missing; nothing is imported."""
-    require_all({purpose: packages})
+    if packages:
+        require_all({purpose: packages})
 
 
 def require_all(wanted: Mapping[str, Iterable[str]]) -> None:
