@@ -6,8 +6,14 @@ import sys
 import pytest
 
 from kshot.configs.evaluators._judged import as_json, printed, printed_loosely, returned, same_kind, with_int_keys
-from kshot.configs.evaluators.livecode import expected_in, stated_value
-from kshot.configs.evaluators.program_tests import fenced, leetcode_programs, leetcode_tests, mbpp_program
+from kshot.configs.evaluators.program_tests import (
+    expected_in,
+    fenced,
+    leetcode_programs,
+    leetcode_tests,
+    mbpp_program,
+    stated_value,
+)
 from kshot.configs.evaluators.programs import first_block
 from kshot.core.errors import DataError, UsageError
 from tests.configs.scored import figures, run_entry, scored_entry

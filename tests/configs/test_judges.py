@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kshot.configs.evaluators.judge_pairs import AlpacaWins
-from kshot.configs.evaluators.judge_readings import READINGS
+from kshot.configs.evaluators.judge_readings import READINGS, AlpacaWins
 from kshot.configs.evaluators.judges import JudgeEvaluator, PairJudge
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.scope import Scope

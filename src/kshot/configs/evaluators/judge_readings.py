@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kshot.configs.evaluators import judge_grades, judge_pairs
-from kshot.configs.evaluators.judge_grades import Reading
-from kshot.configs.evaluators.scores import CorpusMetric, ScoredPair, SeesRows, gold_of
+from kshot.configs.evaluators import judge_grades
+from kshot.configs.evaluators.judge_grades import Reading, told
+from kshot.configs.evaluators.scores import CorpusMetric, Counts, ScoredPair, SeesRows, Tally, gold_of
 from kshot.configs.names import ConfigCallable, merged, short
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
@@ -18,7 +18,244 @@ from kshot.metrics import Metric
 from kshot.metrics.judge_replies import parse_rating
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
-READINGS: dict[str, Reading] = merged(judge_grades.READINGS, judge_pairs.READINGS)
+# ---- comparisons with a base model: win rates ----
+# The answer that these metrics score is the judge's reply; the reference says whose answers it saw first and second
+# (answer1, answer2). A reply without a verdict is left out.
+
+_VERDICT = re.compile(r"\[\[([AB<>=]+)\]\]")
+_FOR_FIRST = {"A>>B": 1.0, "B<<A": 1.0, "A>B": 0.5, "B<A": 0.5, "A=B": 0.0, "B=A": 0.0}
+_FOR_FIRST |= {"A<B": -0.5, "B>A": -0.5, "A<<B": -1.0, "B>>A": -1.0}
+"""What a verdict is worth for the answer that the judge saw first; -1 is as much for the second one."""
+
+
+_PARTS = 3
+"""What is counted in each group: points if one model is the base, points if the other is, verdicts."""
+
+
+class Wins(Tally):
+    """Points of the compared model against the base model, in percent, by groups of the rows.
+
+    A subclass reads the verdict, from 1 for the first answer to -1 for the second, and names the row's groups. ``low``
+    is what the worst verdict is worth, the best is worth 1: with 0 the figure is a win rate.
+    """
+
+    total, digits, low = "total", 2, 0.0
+    bases: tuple[str, ...] = ()
+    """The base models where the reference does not name any; without these it is the first one of the first row."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._first, self._told = "", {}  # type: str, dict[int, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The figure of all, then those of the groups."""
+        return tuple(self._names)
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Find the groups that there are, and the model whose answer comes first in the first row."""
+        self._names |= {self.total: None}
+        for sample in samples:
+            gold = gold_of(sample)
+            if not isinstance(gold, Mapping) or "answer1" not in gold:
+                raise DataError(
+                    "the judge is to compare answers with those of a base model, and the config names none",
+                    hint="Name the folder of its replies: given_pred=[dict(abbr=…, path=…)].",
+                )
+            self._first = self._first or str(gold["answer1"])
+            self._names |= dict.fromkeys(self.groups(gold))
+        self.name = self.total
+
+    def verdict(self, reply: str) -> float | None:
+        """Return what a reply is worth for the answer that the judge saw first; None where it says nothing."""
+        found = _VERDICT.search(reply)
+        return _FOR_FIRST.get(found[1]) if found else None
+
+    def groups(self, gold: Any) -> Sequence[str]:
+        """Return the groups of a row."""
+        return [str(told(gold, "capability"))]
+
+    def points(self, verdict: float) -> float:
+        """Return the points of the compared model for a verdict that is worth so much for it."""
+        return 1.0 if verdict > 0 else self.low
+
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Add the points and 1 in each of the row's groups; the points for both cases of which model is the base."""
+        gold, verdict = gold_of(sample), self.verdict(str(answer))
+        if verdict is None:
+            return (0.0,) * (_PARTS * len(self._names))
+        held = [self.total, *self.groups(gold)]
+        self._told.setdefault(sample.position, str(told(gold, "answer1")))
+        points = [self.points(-verdict if base_first else verdict) for base_first in self._base_first(gold)]
+        return tuple(each * held.count(name) for name in self._names for each in (*points, 1.0))
+
+    def _base_first(self, gold: Any) -> tuple[bool, bool]:
+        """Whether the base model's answer came first: if the base is the first model of the first row, and if not."""
+        named = gold.get("base_models") if isinstance(gold, Mapping) else None
+        bases = [named] if isinstance(named, str) else list(named or self.bases)
+        if bases:
+            return (told(gold, "answer1") in bases,) * 2
+        first = str(told(gold, "answer1")) == self._first
+        return first, not first
+
+    def _sums(self, sums: Counts) -> Iterable[tuple[str, float, float]]:
+        """Yield the points and verdicts of each group. The base is the first model of the first row with a verdict."""
+        other = bool(self._told) and self._told[min(self._told)] != self._first
+        return zip(self._names, sums[int(other) :: _PARTS], sums[2::_PARTS], strict=True)
+
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the points in percent of the verdicts."""
+        return {name: round(100 * points / count, self.digits) for name, points, count in self._sums(sums) if count}
+
+
+class AlpacaWins(Wins):
+    """AlpacaEval: the reply begins with ``m`` for the first answer or ``M`` for the second."""
+
+    def verdict(self, reply: str) -> float | None:
+        """Read the first letter."""
+        return {"m": 1.0, "M": -1.0}.get(reply[:1])
+
+
+class ArenaWins(Wins):
+    """CompassArena: the reply says ``Choice: A``, ``B``, or ``C`` for a tie, which is worth nothing to either.
+
+    ``position_bias`` counts replies that choose the same place as the first reply to the same question.
+    """
+
+    total = "position_bias"
+
+    def __init__(self, summary_type: str = "single", check_pos_bias: bool = True) -> None:  # noqa: FBT001, FBT002 - options of configs
+        super().__init__()
+        self.summary_type, self.check_pos_bias = summary_type, check_pos_bias
+        self._chosen: dict[str, float] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups, and the number of questions with a bias."""
+        return (*(name for name in self._names if name != self.total), self.total)
+
+    def verdict(self, reply: str) -> float | None:
+        """Read the choice."""
+        found = re.search("(?:选择：|Choice: )([ABC])", reply)
+        return {"A": 1.0, "B": -1.0, "C": 0.0}[found[1]] if found else None
+
+    def points(self, verdict: float) -> float:
+        """Return 1 for a win; a tie is half a win where the config says so."""
+        return 1.0 if verdict > 0 else 0.5 if not verdict and self.summary_type == "half_add" else 0.0
+
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Add the points in the row's group, and whether the judge chose the same place before."""
+        added = list(super().counts(sample, answer))
+        verdict, place = self.verdict(str(answer)), list(self._names).index(self.total)
+        biased = False
+        if self.check_pos_bias and verdict is not None:
+            question = str(told(gold_of(sample), "question"))
+            biased = question in self._chosen and self._chosen[question] == verdict != 0
+            self._chosen.setdefault(question, verdict)
+        added[_PARTS * place : _PARTS * (place + 1)] = [float(biased), float(biased), 0.0]
+        return tuple(added)
+
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the win rates, and the number of biased questions."""
+        place = list(self._names).index(self.total)
+        rates = {name: rate for name, rate in super().figures(sums).items() if name != self.total}
+        return {**rates, self.total: sums[_PARTS * place]}
+
+
+_WILD_GROUPS = {
+    "Information seeking": "Information/Advice seeking",
+    "Advice seeking": "Information/Advice seeking",
+    "Coding & Debugging": "Coding & Debugging",
+    "Reasoning": "Planning & Reasoning",
+    "Planning": "Planning & Reasoning",
+    "Math": "Math & Data Analysis",
+    "Data Analysis": "Math & Data Analysis",
+    **dict.fromkeys(("Creative Writing", "Editing", "Brainstorming", "Role playing", "Others"), "Creative Tasks"),
+}
+
+
+class WildPoints(Wins):
+    """WildBench: points from -100 to 100 by the groups of a row's tags, and the mean of the groups."""
+
+    total, bases = "average", ("HaiKu", "gpt4-turbo", "llama-2-70b-chat-hf")
+
+    def verdict(self, reply: str) -> float | None:
+        """Read the choice."""
+        found = re.search(r'"choice": "(.*?)"', reply)
+        return {"A++": 1.0, "A+": 0.5, "A=B": 0.0, "B+": -0.5, "B++": -1.0}.get(found[1]) if found else None
+
+    def groups(self, gold: Any) -> Sequence[str]:
+        """Return the group of each tag; a row counts once for each of its tags."""
+        tags = [told(gold, "primary_tag"), *told(gold, "secondary_tag")]
+        return [_WILD_GROUPS.get(str(tag), str(tag)) for tag in tags]
+
+    def points(self, verdict: float) -> float:
+        """Return the verdict itself."""
+        return verdict
+
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the points of the groups, and their mean."""
+        groups = {name: value for name, value in super().figures(sums).items() if name != self.total}
+        return {**groups, self.total: sum(groups.values()) / len(groups)} if groups else {}
+
+
+class ComparedPoints(Wins):
+    """Compass Arena's subjective bench: points from -100 to 100, in all and by category and difficulty."""
+
+    total, digits = "Average_score", 3
+
+    def groups(self, gold: Any) -> Sequence[str]:
+        """Return the category with the difficulty."""
+        return [f"{told(gold, 'category')}_{told(gold, 'difficulty')}"]
+
+    def points(self, verdict: float) -> float:
+        """Return the verdict itself."""
+        return verdict
+
+
+class ArenaHardWins(Wins):
+    """Arena-Hard: the win rate that the ratings of the two models predict; a clear verdict counts three times.
+
+    Between two models, the ratings that fit best predict the share of wins itself; a tie is half a win.
+    """
+
+    total, bases = "score", ("gpt4-0314",)
+    _TIMES = 3
+
+    def groups(self, gold: Any) -> Sequence[str]:
+        """Return none: there is one figure."""
+        told(gold, "answer1")
+        return []
+
+    def verdict(self, reply: str) -> float | None:
+        """Read the verdict; some forms do not count."""
+        found = _VERDICT.search(reply)
+        return _FOR_FIRST[found[1]] if found and found[1] in ("A=B", "A>B", "A>>B", "B>A", "B>>A") else None
+
+    def points(self, verdict: float) -> float:
+        """Return a win, or half of one for a tie."""
+        return 1.0 if verdict > 0 else 0.0 if verdict else 0.5
+
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Add wins and verdicts, those that are clear three times."""
+        clear = abs(self.verdict(str(answer)) or 0.0) == 1
+        return tuple(each * (self._TIMES if clear else 1) for each in super().counts(sample, answer))
+
+
+_OF_PAIRS: dict[str, Reading] = {
+    **dict.fromkeys(("alpacaeval_postprocess", "alpacaeval"), AlpacaWins),
+    **dict.fromkeys(("arenahard_postprocess", "arenahard"), ArenaHardWins),
+    **dict.fromkeys(("wildbench_postprocess", "wildbench"), WildPoints),
+    **dict.fromkeys(("compassarena_postprocess", "compassarena"), ArenaWins),
+    **dict.fromkeys(
+        ("compassarena_subjectiveeval_pairwise_postprocess", "compassarena_subjectiveeval_pairwise"), ComparedPoints
+    ),
+}
+
+
+# ---- what reads the replies ----
+
+READINGS: dict[str, Reading] = merged(judge_grades.READINGS, _OF_PAIRS)
 
 _VERDICTS = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
 _LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")

@@ -12,8 +12,7 @@ from typing import Any
 from kshot.configs.answers import Cleaner, cleaner, one_cleaned
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.judge_pairs import Wins
-from kshot.configs.evaluators.judge_readings import OwnVerdict, reading_of
+from kshot.configs.evaluators.judge_readings import OwnVerdict, Wins, reading_of
 from kshot.configs.evaluators.repeats import is_right
 from kshot.configs.evaluators.scores import Counts, SeesRows, Tally, gold_of, ratio
 from kshot.configs.foreign_template import with_foreign_templates

@@ -10,11 +10,11 @@ from kshot.configs.evaluators import (
     bfcl,
     exams,
     judges,
-    livecode,
     long_contexts,
     losses,
     math,
     options,
+    program_tests,
     programs,
     row_groups,
     summaries,
@@ -29,8 +29,8 @@ from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
 EVALUATORS: dict[str, Factory] = merged(
-    *(each.EVALUATORS for each in (basic, bfcl, exams, judges, livecode, long_contexts, losses, math, options)),
-    *(each.EVALUATORS for each in (programs, row_groups, summaries, vision)),
+    *(each.EVALUATORS for each in (basic, bfcl, exams, judges, long_contexts, losses, math, options)),
+    *(each.EVALUATORS for each in (program_tests, programs, row_groups, summaries, vision)),
 )
 
 
