@@ -225,27 +225,6 @@ def marked(folder, monkeypatch):
     return living
 
 
-@pytest.mark.parametrize("end", [None, signal.SIGINT, signal.SIGKILL], ids=["done", "Ctrl-C", "SIGKILL"])
-def test_a_cluster_that_was_started_for_a_run_ends_with_it(folder, marked, end, default_signals):
-    sessions = Path("/tmp/ray")
-    shared, before = unused_shared_memory(), set(sessions.glob("*"))
-    process = started("world.py:Noting" if end is None else "world.py:Waits", "run", "--workers", 2, "--ray", "local")
-    if end is None:
-        assert "died" not in ended(process)
-    else:
-        wait_until(lambda: lines(folder / "computing"), "no actor computes", 240)
-        process.send_signal(end)
-        said = process.communicate(timeout=300)[1]
-        assert process.returncode == (130 if end == signal.SIGINT else -end)
-        assert "Traceback" not in said
-    wait_until(lambda: not marked(), "Ray is left")
-    wait_until(lambda: unused_shared_memory() <= shared, "shared memory is left")
-    if end != signal.SIGKILL:
-        own = [each for each in set(sessions.glob("session_*")) - before if each.name.endswith(f"_{process.pid}")]
-        assert own, "Ray has no folder"
-        assert not [path for path in own[0].rglob("*") if path.is_socket()]
-
-
 def listeners(pids):
     """The addresses and ports at which processes listen, with the first word of their command, as the kernel has them."""
     found = {}
@@ -266,28 +245,48 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
 """127.0.0.1 in the tables of the kernel, also as an address of version 6."""
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
-@pytest.mark.parametrize("more", [(), ("local",)], ids=["alone", "local"])
-def test_a_cluster_that_was_started_for_a_run_is_for_it_alone(folder, marked, more, default_signals, monkeypatch):
-    """It listens on loopback alone, and one who does not know its token is refused."""
+def check_alone(pids):
+    """Ray listens on loopback alone, and one who does not know the token of the cluster is refused."""
+    listening = list(listeners(pids))
+    assert {host for _, host, _ in listening} <= LOOPBACK
+    [port] = [port for command, _, port in listening if command.endswith("gcs_server")]
+    code = f"import ray; ray.init('127.0.0.1:{port}', log_to_driver=False)"
+    environment = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+    ) as intruder:
+        assert any("InvalidAuthToken" in line for line in intruder.stderr)
+        intruder.kill()
+
+
+@pytest.mark.parametrize(
+    ("end", "address"),
+    [(None, ("local",)), (signal.SIGINT, ("local",)), (signal.SIGKILL, ())],
+    ids=["done", "Ctrl-C", "SIGKILL"],
+)
+def test_a_cluster_that_was_started_for_a_run_is_for_it_alone_and_ends_with_it(
+    folder, marked, end, address, default_signals, monkeypatch
+):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    process = started("world.py:Waits", "run", "--workers", 1, "--ray", *more)
-    try:
+    sessions = Path("/tmp/ray")
+    shared, before = unused_shared_memory(), set(sessions.glob("*"))
+    process = started("world.py:Noting" if end is None else "world.py:Waits", "run", "--workers", 2, "--ray", *address)
+    if end is None:
+        assert "died" not in ended(process)
+    else:
         wait_until(lambda: lines(folder / "computing"), "no actor computes", 240)
-        listening = list(listeners(marked()))
-        assert {host for _, host, _ in listening} <= LOOPBACK
-        [port] = [port for command, _, port in listening if command.endswith("gcs_server")]
-        code = f"import ray; ray.init('127.0.0.1:{port}', log_to_driver=False)"
-        environment = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_gcs_rpc_server_reconnect_timeout_s": "1"}
-        with subprocess.Popen(
-            [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
-        ) as intruder:
-            assert any("InvalidAuthToken" in line for line in intruder.stderr)
-            intruder.kill()
-    finally:
-        process.kill()
-        process.communicate()
-    wait_until(lambda: not marked(), "Ray is left", 240)
+        if sys.platform == "linux":  # it reads /proc
+            check_alone(marked())
+        process.send_signal(end)
+        said = process.communicate(timeout=300)[1]
+        assert process.returncode == (130 if end == signal.SIGINT else -end)
+        assert "Traceback" not in said
+    wait_until(lambda: not marked(), "Ray is left")
+    wait_until(lambda: unused_shared_memory() <= shared, "shared memory is left")
+    if end != signal.SIGKILL:
+        own = [each for each in set(sessions.glob("session_*")) - before if each.name.endswith(f"_{process.pid}")]
+        assert own, "Ray has no folder"
+        assert not [path for path in own[0].rglob("*") if path.is_socket()]
 
 
 @pytest.mark.parametrize("how", ["stopped", "its head is killed"])
