@@ -71,6 +71,7 @@ def pytest_collection():
     try:
         return (yield)
     finally:
+        gc.freeze()  # nor does it later
         gc.enable()
         if measured is not None:
             measured.start()

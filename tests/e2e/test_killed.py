@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import ALL
 from tests.commands import CAPITALS, kshot_process
 
 SAMPLES = 300
@@ -83,7 +84,7 @@ def test_through_the_command_line(folder):
     assert len(asked(folder)) == len(set(asked(folder))) == 2 * SAMPLES
     (folder / "asked.log").unlink()
 
-    kills = kills_while_answering(ANSWERING, 4, up_to=2 * SAMPLES // 13)
+    kills = kills_while_answering(ANSWERING, 4 if ALL else 2, up_to=2 * SAMPLES // 13)
     files = [(f"{name}.{when}", 1) for name in ("spec", "summary", "samples") for when in ("written", "replaced")]
     for kill in kills + files:
         done = run("killed", *kill)

@@ -1,4 +1,4 @@
-"""40 shards, killed with SIGKILL at random points, resumed and merged: the files of one run, and nothing asked twice."""
+"""Shards of a run, killed with SIGKILL at random points, resumed and merged: the files of one run, and nothing asked twice."""
 
 import json
 import os
@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import ALL
 from tests.chaos.kills import Launcher, work_folder
 from tests.chaos.scenarios import DATA
 from tests.test_merging import MODEL, check_same
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
-SHARDS = 40
+SHARDS = 40 if ALL else 16
 RUN = [
     *("run", "-m", "model.py:Hashing", "-m", "model.py:Hashing,name=other,fails=yes", "--judge", "model.py:Hashing"),
     *("-d", "data.py:Cities", "-d", "data.py:Choices", "-d", "data.py:Judged", "--dataset-path", "90", "-k", "1"),

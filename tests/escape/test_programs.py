@@ -294,4 +294,4 @@ def wait_until(true, process=None):
     while not true():
         assert time.monotonic() < deadline
         assert process is None or process.poll() is None
-        time.sleep(0.02)
+        time.sleep(0.1)  # each look is at all processes of the machine

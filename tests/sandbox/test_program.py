@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kshot.sandbox import program as sandbox
+from tests import cases
 
 LINUX = sys.platform == "linux"
 ALL = sandbox.LAYERS
@@ -27,6 +28,18 @@ def _landlock_works() -> bool:
     import ctypes
 
     return bool(ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) >= 3)
+
+
+def in_ways(programs):
+    """Each program in every way; in ``make test`` behind the guard alone, and in one other way of all in turn."""
+    if cases.ALL or len(EVERY_WAY) == 1:
+        return [(program, way) for program in programs for way in EVERY_WAY]
+    others = [way for way in EVERY_WAY if way != GUARD]
+    return [(each, way) for at, each in enumerate(programs) for way in (GUARD, others[at % len(others)])]
+
+
+def way_id(value):
+    return "+".join(value) if isinstance(value, tuple) else None
 
 
 @pytest.fixture(params=EVERY_WAY, ids="+".join)
@@ -60,24 +73,28 @@ def leftovers():
 
 
 @pytest.mark.parametrize(
-    "program",
-    [
-        "assert sum(range(10)) == 45",
-        "import math, re, json, collections, dataclasses, typing, random, itertools, heapq\nassert math.gcd(12, 18) == 6",
-        "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: 'int' = 1\nassert P().x == 1",
-        "from collections import namedtuple\nassert namedtuple('P', 'x')(3).x == 3",
-        "import asyncio\nasync def f():\n    return 1\nassert asyncio.run(f()) == 1",
-        "import threading\nt = threading.Thread(target=int)\nt.start()\nt.join()",
-        "open('a.txt', 'w').write('hi')\nassert open('a.txt').read() == 'hi'\nimport os\nos.remove('a.txt')",
-        "import tempfile\nwith tempfile.TemporaryDirectory() as d:\n    open(d + '/x', 'w').write('1')",
-        "import os, shutil\nopen('a', 'w').write('1')\nshutil.copy('a', 'b')\nos.makedirs('c/d')\nshutil.rmtree('c')",
-        "open('/dev/null', 'w').write('x')",
-        "import signal\nsignal.alarm(0)",
-        "if __name__ == '__main__':\n    input()",
-        "print('ünï')\nassert 'ü'.encode() == b'\\xc3\\xbc'",
-        "import time\ntime.sleep(0.01)\nimport subprocess, socket, multiprocessing, ctypes, platform",
-        "",
-    ],
+    ("program", "layers"),
+    in_ways(
+        [
+            "assert sum(range(10)) == 45",
+            "import math, re, json, collections, dataclasses, typing, random, itertools, heapq\nassert math.gcd(12, 18) == 6",
+            "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: 'int' = 1\nassert P().x == 1",
+            "from collections import namedtuple\nassert namedtuple('P', 'x')(3).x == 3",
+            "import asyncio\nasync def f():\n    return 1\nassert asyncio.run(f()) == 1",
+            "import threading\nt = threading.Thread(target=int)\nt.start()\nt.join()",
+            "open('a.txt', 'w').write('hi')\nassert open('a.txt').read() == 'hi'\nimport os\nos.remove('a.txt')",
+            "import tempfile\nwith tempfile.TemporaryDirectory() as d:\n    open(d + '/x', 'w').write('1')",
+            "import os, shutil\nopen('a', 'w').write('1')\nshutil.copy('a', 'b')\nos.makedirs('c/d')\nshutil.rmtree('c')",
+            "open('/dev/null', 'w').write('x')",
+            "import signal\nsignal.alarm(0)",
+            "if __name__ == '__main__':\n    input()",
+            "print('ünï')\nassert 'ü'.encode() == b'\\xc3\\xbc'",
+            "import time\ntime.sleep(0.01)\nimport subprocess, socket, multiprocessing, ctypes, platform",
+            "",
+        ]
+    ),
+    indirect=["layers"],
+    ids=way_id,
 )
 def test_a_correct_program_passes(program, layers):
     assert run(program, layers) == sandbox.ProgramOutcome(passed=True, reason="")
@@ -267,17 +284,21 @@ def test_a_flood_in_the_report_does_not_fill_memory():
 
 
 @pytest.mark.parametrize(
-    "program",
-    [
-        "import os\nfor _ in range(40):\n    os.fork()",
-        "import os\nn = 0\nwhile n < 10:\n    n += 1\n    if os.fork() == 0:\n        while True:\n            pass",
-        "import subprocess\nsubprocess.run(['true'], check=True)",
-        "import os\nassert os.system('true') == 0",
-        "import os\nos.posix_spawn('/bin/true', ['true'], {})",
-        "import os\nos.execv('/bin/true', ['true'])",
-        "import multiprocessing as m\nc = m.get_context('fork')\np = c.Process(target=int)\np.start()\np.join()\nassert p.exitcode == 0",
-        "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nassert False",
-    ],
+    ("program", "layers"),
+    in_ways(
+        [
+            "import os\nfor _ in range(40):\n    os.fork()",
+            "import os\nn = 0\nwhile n < 10:\n    n += 1\n    if os.fork() == 0:\n        while True:\n            pass",
+            "import subprocess\nsubprocess.run(['true'], check=True)",
+            "import os\nassert os.system('true') == 0",
+            "import os\nos.posix_spawn('/bin/true', ['true'], {})",
+            "import os\nos.execv('/bin/true', ['true'])",
+            "import multiprocessing as m\nc = m.get_context('fork')\np = c.Process(target=int)\np.start()\np.join()\nassert p.exitcode == 0",
+            "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nassert False",
+        ]
+    ),
+    indirect=["layers"],
+    ids=way_id,
 )
 def test_no_processes_and_no_signals(program, layers):
     outcome = run(program, layers)
@@ -319,46 +340,50 @@ CTYPES = "import ctypes\nlibc = ctypes.CDLL(None)\n"
 
 
 @pytest.mark.parametrize(
-    "attack",
-    [
-        "import os\nos.remove({file!r})",
-        "import os\nos.unlink({file!r}.encode())",
-        "import pathlib\npathlib.Path({file!r}).unlink()",
-        "import shutil\nshutil.rmtree({folder!r})",
-        "import shutil\nshutil.rmtree({folder!r}, ignore_errors=True)",
-        "import subprocess\nsubprocess.run(['rm', '-rf', {folder!r}])",
-        "import os\nos.system('rm -rf ' + {folder!r})",
-        CTYPES + "libc.unlink({file!r}.encode())",
-        CTYPES + "libc.truncate({file!r}.encode(), 0)",
-        CTYPES + "libc.chmod({file!r}.encode(), 0)",
-        "import os\nos.truncate({file!r}, 0)",
-        "import os\nos.chmod({file!r}, 0)",
-        "import os\nos.fchmod(os.open({file!r}, os.O_RDONLY), 0)",
-        "import os\nos.utime({file!r}, (0, 0))",
-        "import os\nos.rename({file!r}, 'mine')",
-        "import os\nopen('mine', 'w').close()\nos.replace('mine', {file!r})",
-        "open({file!r}, 'w').close()",
-        "open({file!r}, 'a').write('more')",
-        "open({file!r}, 'r+').write('more')",
-        "import os\nos.open({file!r}, os.O_TRUNC | os.O_WRONLY)",
-        "import os\nd = os.open({folder!r}, os.O_RDONLY)\nos.open('precious', os.O_TRUNC | os.O_WRONLY, dir_fd=d)",
-        "import os\nd = os.open({folder!r}, os.O_RDONLY)\nos.unlink('precious', dir_fd=d)",
-        "import os\nf = [f for f in os.supports_dir_fd if f.__name__ == 'open'][0]\nd = os.open({folder!r}, os.O_RDONLY)\n"
-        "f('precious', os.O_TRUNC | os.O_WRONLY, dir_fd=d)",
-        "import os\nos.symlink({file!r}, 'link')\nopen('link', 'w').close()",
-        "import os\nos.link({file!r}, 'link')\nopen('link', 'w').close()",
-        "import os\nos.symlink({folder!r}, 'link')\nos.remove('link/precious')",
-        "import os\nos.chdir({folder!r})\nos.remove('precious')",
-        "import os\nos.readlink = lambda *a: 1 / 0\nos.path.realpath = lambda p: os.getcwd()\nos.remove({file!r})",
-        "import builtins\nbuiltins.isinstance = lambda *a: True\nbuiltins.all = lambda *a: True\nimport os\nos.remove({file!r})",
-        "import mmap, os\nf = os.open({file!r}, os.O_RDWR)\nmmap.mmap(f, 4)[:4] = b'gone'",
-        "open({folder!r} + '/new', 'w').write('x')",
-        "import os\nos.mkdir({folder!r} + '/new')",
-        "import os\nos.mkfifo({folder!r} + '/new')",
-        "import sqlite3\nc = sqlite3.connect({folder!r} + '/new')\nc.execute('create table t (x)')\nc.commit()",
-        "import sqlite3\nc = sqlite3.connect(':memory:')\nc.execute('attach ? as o', ({folder!r} + '/new',))\n"
-        "c.execute('create table o.t (x)')\nc.commit()",
-    ],
+    ("attack", "layers"),
+    in_ways(
+        [
+            "import os\nos.remove({file!r})",
+            "import os\nos.unlink({file!r}.encode())",
+            "import pathlib\npathlib.Path({file!r}).unlink()",
+            "import shutil\nshutil.rmtree({folder!r})",
+            "import shutil\nshutil.rmtree({folder!r}, ignore_errors=True)",
+            "import subprocess\nsubprocess.run(['rm', '-rf', {folder!r}])",
+            "import os\nos.system('rm -rf ' + {folder!r})",
+            CTYPES + "libc.unlink({file!r}.encode())",
+            CTYPES + "libc.truncate({file!r}.encode(), 0)",
+            CTYPES + "libc.chmod({file!r}.encode(), 0)",
+            "import os\nos.truncate({file!r}, 0)",
+            "import os\nos.chmod({file!r}, 0)",
+            "import os\nos.fchmod(os.open({file!r}, os.O_RDONLY), 0)",
+            "import os\nos.utime({file!r}, (0, 0))",
+            "import os\nos.rename({file!r}, 'mine')",
+            "import os\nopen('mine', 'w').close()\nos.replace('mine', {file!r})",
+            "open({file!r}, 'w').close()",
+            "open({file!r}, 'a').write('more')",
+            "open({file!r}, 'r+').write('more')",
+            "import os\nos.open({file!r}, os.O_TRUNC | os.O_WRONLY)",
+            "import os\nd = os.open({folder!r}, os.O_RDONLY)\nos.open('precious', os.O_TRUNC | os.O_WRONLY, dir_fd=d)",
+            "import os\nd = os.open({folder!r}, os.O_RDONLY)\nos.unlink('precious', dir_fd=d)",
+            "import os\nf = [f for f in os.supports_dir_fd if f.__name__ == 'open'][0]\nd = os.open({folder!r}, os.O_RDONLY)\n"
+            "f('precious', os.O_TRUNC | os.O_WRONLY, dir_fd=d)",
+            "import os\nos.symlink({file!r}, 'link')\nopen('link', 'w').close()",
+            "import os\nos.link({file!r}, 'link')\nopen('link', 'w').close()",
+            "import os\nos.symlink({folder!r}, 'link')\nos.remove('link/precious')",
+            "import os\nos.chdir({folder!r})\nos.remove('precious')",
+            "import os\nos.readlink = lambda *a: 1 / 0\nos.path.realpath = lambda p: os.getcwd()\nos.remove({file!r})",
+            "import builtins\nbuiltins.isinstance = lambda *a: True\nbuiltins.all = lambda *a: True\nimport os\nos.remove({file!r})",
+            "import mmap, os\nf = os.open({file!r}, os.O_RDWR)\nmmap.mmap(f, 4)[:4] = b'gone'",
+            "open({folder!r} + '/new', 'w').write('x')",
+            "import os\nos.mkdir({folder!r} + '/new')",
+            "import os\nos.mkfifo({folder!r} + '/new')",
+            "import sqlite3\nc = sqlite3.connect({folder!r} + '/new')\nc.execute('create table t (x)')\nc.commit()",
+            "import sqlite3\nc = sqlite3.connect(':memory:')\nc.execute('attach ? as o', ({folder!r} + '/new',))\n"
+            "c.execute('create table o.t (x)')\nc.commit()",
+        ]
+    ),
+    indirect=["layers"],
+    ids=way_id,
 )
 def test_nothing_outside_is_changed(attack, tmp_path, layers):
     victim = tmp_path / "victims" / "precious"
@@ -374,17 +399,21 @@ def test_nothing_outside_is_changed(attack, tmp_path, layers):
 
 
 @pytest.mark.parametrize(
-    "attack",
-    [
-        "import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)",
-        "import socket\ns = socket.socket()\ns.connect(('127.0.0.1', {port}))",
-        "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:{port}', timeout=1)",
-        "import asyncio\nasyncio.run(asyncio.open_connection('127.0.0.1', {port}))",
-        "import _socket\ns = _socket.socket(2, 1)\ns.connect(('127.0.0.1', {port}))",
-        CTYPES
-        + "import struct\ns = libc.socket(2, 1, 0)\na = struct.pack('=H', 2) + struct.pack('>H', {port}) + bytes([127, 0, 0, 1]) + bytes(8)\n"
-        "assert libc.connect(s, a, 16) == 0",
-    ],
+    ("attack", "layers"),
+    in_ways(
+        [
+            "import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)",
+            "import socket\ns = socket.socket()\ns.connect(('127.0.0.1', {port}))",
+            "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:{port}', timeout=1)",
+            "import asyncio\nasyncio.run(asyncio.open_connection('127.0.0.1', {port}))",
+            "import _socket\ns = _socket.socket(2, 1)\ns.connect(('127.0.0.1', {port}))",
+            CTYPES
+            + "import struct\ns = libc.socket(2, 1, 0)\na = struct.pack('=H', 2) + struct.pack('>H', {port}) + bytes([127, 0, 0, 1]) + bytes(8)\n"
+            "assert libc.connect(s, a, 16) == 0",
+        ]
+    ),
+    indirect=["layers"],
+    ids=way_id,
 )
 def test_no_network(attack, layers):
     with socket.create_server(("127.0.0.1", 0)) as server:
