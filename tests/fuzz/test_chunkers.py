@@ -4,8 +4,14 @@ from hypothesis import strategies as st
 
 from kshot.core.corpus import Corpus
 from kshot.metrics.ranking import AnswerComponents, Fixer
-from kshot.passages import borders
-from kshot.passages.built_in_chunkers import built_in_chunker
+from kshot.passages.built_in_chunkers import (
+    built_in_chunker,
+    line_borders,
+    paragraph_borders,
+    section_starts,
+    sentence_borders,
+    word_borders,
+)
 from kshot.passages.chunkers import passages_of
 from kshot.passages.counting import tokenizer
 from kshot.passages.documents import Document
@@ -46,11 +52,11 @@ def test_chunks_rebuild_the_text(text, name, size, parts):
 
 @fuzz(texts)
 def test_borders_ascend_within_the_text(text):
-    for find in (borders.paragraphs, borders.lines, borders.sentences, borders.words):
+    for find in (paragraph_borders, line_borders, sentence_borders, word_borders):
         found = list(find(text))
         assert found == sorted(set(found))
         assert all(0 < position < len(text) for position in found)
-    sections = borders.sections(text)
+    sections = section_starts(text)
     assert sections[0] == (0, ())
     assert [begin for begin, _ in sections] == sorted(begin for begin, _ in sections)
 

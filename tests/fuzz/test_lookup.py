@@ -6,7 +6,7 @@ from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Sample
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import LOOKUP_TASKS, TASKS, answers, dumps, generate
-from kshot.lookup.prompt_writer import VARIANTS, default_texts, fill, load_texts, prompts, variant
+from kshot.lookup.prompt_writer import VARIANTS, default_texts, fill, load_texts, parse_variant, prompts
 from kshot.lookup.scoring import KINDS, RULES, LookupAccuracy, chance, error_kind, gaps
 from tests.fuzz.harness import Told, any_text, folder, fuzz, grafted, json_bytes, json_values, mutated, told
 
@@ -122,7 +122,7 @@ def test_template_files_of_any_shape_are_used_or_refused(texts, name, instruct, 
 )
 def test_a_text_of_templates_is_filled_or_refused(template):
     assert isinstance(told(fill, template, q="a", examples="b", kind=DataError), (str, Told))
-    told(variant, template, kind=UsageError)
+    told(parse_variant, template, kind=UsageError)
 
 
 @fuzz(st.dictionaries(tasks, st.dictionaries(st.integers(0, 5), st.booleans(), max_size=6), max_size=6), examples=30)

@@ -11,8 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kshot.core.errors import UsageError
-from kshot.passages import borders
-from kshot.passages.built_in_chunkers import Chunker
+from kshot.passages.built_in_chunkers import (
+    Chunker,
+    line_borders,
+    paragraph_borders,
+    section_starts,
+    sentence_borders,
+    word_borders,
+)
 from kshot.passages.chunkers import CHUNKERS, make_chunker, passages_of
 from kshot.passages.counting import tokenizer
 from kshot.passages.documents import Document, read_document
@@ -307,9 +313,7 @@ def linear():
 
 
 @pytest.mark.usefixtures("linear")
-@pytest.mark.parametrize(
-    "find", [borders.paragraphs, borders.lines, borders.sentences, borders.words, borders.sections]
-)
+@pytest.mark.parametrize("find", [paragraph_borders, line_borders, sentence_borders, word_borders, section_starts])
 @pytest.mark.parametrize("name", sorted(HARD))
 def test_borders_take_linear_time(find, name):
     find(HARD[name])
@@ -341,6 +345,6 @@ def test_llama_index_is_imported_only_when_it_is_needed():
 
 def test_borders_never_stand_at_the_ends():
     text = "\n\nA b. C\n\n"
-    for find in (borders.paragraphs, borders.lines, borders.sentences, borders.words):
+    for find in (paragraph_borders, line_borders, sentence_borders, word_borders):
         assert all(0 < position < len(text) for position in find(text))
     assert re.split(r"\s+", text.strip()) == ["A", "b.", "C"]

@@ -6,7 +6,7 @@ import pytest
 
 import kshot
 from kshot.core.records import Generated
-from kshot.runs.passages_file import MOST_RANKS, PassageTexts
+from kshot.runs.samples_file import MOST_RANKS, PassageTexts
 from tests.datasets.fakes import Fake
 from tests.finished_runs import Item, Right, finished, task
 from tests.passages.books import small_book
@@ -41,9 +41,9 @@ def test_the_passages_of_the_first_ranks_have_their_texts_once(made):
 
 
 def test_passages_below_the_first_ranks_have_no_text(made, tmp_path, monkeypatch):
-    from kshot.runs import passages_file
+    from kshot.runs import samples_file
 
-    monkeypatch.setattr(passages_file, "MOST_RANKS", 1)
+    monkeypatch.setattr(samples_file, "MOST_RANKS", 1)
     result = searched(made[0], out=tmp_path / "run")
     assert {line["id"] for line in lines(tmp_path / "run")} == {row["response"][0]["id"] for row in result.samples}
 

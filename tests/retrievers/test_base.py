@@ -19,8 +19,8 @@ from kshot.retrievers import (
     make,
     select,
 )
+from kshot.retrievers.base import copies_of, own_rows, read_pool, text_of
 from kshot.retrievers.making import as_config, retriever_class
-from kshot.retrievers.pool import copies_of, own_rows, read_pool, text_of
 
 TRAIN = [
     {"q": "red apple", "a": "fruit"},

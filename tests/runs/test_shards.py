@@ -9,7 +9,7 @@ from kshot.core.errors import UsageError
 from kshot.core.settings import Shard
 from kshot.core.watcher import PlannedTask
 from kshot.methods.generation import generate
-from kshot.runs.shards import Split
+from kshot.runs.task_run import Split
 from kshot.settings import Settings
 
 

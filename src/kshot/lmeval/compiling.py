@@ -1,20 +1,222 @@
-"""From a task file with its documents to a Task."""
+"""From a task file with its documents to a Task, whose answers have the values that were measured with them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import AnyOption, AskFailed, Failed, Gold, Option, RequestGenerator, Sample, Target
+from kshot.core.metric import Metric
+from kshot.core.records import AnyOption, AskFailed, Explained, Failed, Gold, Option, RequestGenerator, Sample, Target
 from kshot.core.task import Task
 from kshot.lmeval.asking import DocumentMethod, RequestForms, generation_method, likelihood_method
-from kshot.lmeval.document_answers import DocumentAnswers
+from kshot.lmeval.figures import NO_VALUE, DocumentFigure, FigureSpec, UnlistedFigures, figure_of
 from kshot.lmeval.files import TaskConfig
-from kshot.lmeval.functions import Functions
-from kshot.lmeval.scoring import NO_OPTION, ScoredDocuments, gold_index
+from kshot.lmeval.functions import Functions, references
+from kshot.lmeval.metrics import TaskMetric, check_metric, task_metrics
+from kshot.lmeval.pipelines import Pipeline, pipelines
+from kshot.lmeval.scoring import (
+    NO_OPTION,
+    PipelineScores,
+    ScoredDocuments,
+    aggregation_of,
+    gold_index,
+    named_metrics,
+    pipeline_scores,
+)
 from kshot.lmeval.settings import LmevalSettings
+from kshot.methods.likelihood import best
+
+
+class ChosenDocuments:
+    """Some of the documents of a task; what the task says of them is looked up once, when it is needed."""
+
+    def __init__(self, whole: ScoredDocuments, places: Sequence[int]) -> None:
+        """Take all documents, and the places of those that are meant."""
+        self._whole, self._places = whole, places
+        self.docs: list[Mapping[str, Any]] = self._those(whole.docs)
+
+    @property
+    def multiple_inputs(self) -> bool:
+        """As for all documents."""
+        return self._whole.multiple_inputs
+
+    @property
+    def multiple_targets(self) -> bool:
+        """As for all documents."""
+        return self._whole.multiple_targets
+
+    def targets(self) -> Sequence[Any]:
+        """Return those of these documents."""
+        return self._targets
+
+    def choices(self) -> Sequence[Any]:
+        """Return those of these documents."""
+        return self._choices
+
+    def texts(self) -> Sequence[Any]:
+        """Return those of these documents."""
+        return self._texts
+
+    @cached_property
+    def _targets(self) -> list[Any]:
+        return self._those(self._whole.targets())
+
+    @cached_property
+    def _choices(self) -> list[Any]:
+        return self._those(self._whole.choices())
+
+    @cached_property
+    def _texts(self) -> list[Any]:
+        return self._those(self._whole.texts())
+
+    def _those(self, values: Sequence[Any]) -> list[Any]:
+        return [values[place] for place in self._places]
+
+
+@dataclass
+class DocumentAnswers:
+    """Scores the responses to documents, and has the figures of all of them.
+
+    With several pipelines the name of a figure is lm-eval's own, ``metric,filter``; with one it is the metric.
+    """
+
+    config: TaskConfig
+    functions: Functions
+    documents: ScoredDocuments
+    labels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By figure: lm-eval's metric and filter, and how many times lm-eval's figure it is."""
+
+    def __post_init__(self) -> None:
+        """Make the figures of the metrics that the task lists."""
+        self._pipelines = pipelines(self.config)
+        own = self.config.process_results is not None
+        listed = task_metrics(self.config) if own else named_metrics(self.config, self.functions)
+        metrics = [each for each in listed if not (own and each.function is not None)]
+        if self.config.output_type == "generate_until" and not own:
+            for metric in metrics:
+                check_metric(metric, self.config)
+        self.figures: dict[str, DocumentFigure] = {}
+        for pipeline in self._pipelines:
+            for metric in metrics:
+                name = self._name(metric.name, pipeline)
+                self.figures[name] = self._figure(name, metric, pipeline)
+        self.unlisted = UnlistedFigures(self._unlisted) if own or any(each.function for each in metrics) else None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All figures, for a Task."""
+        return (*self.figures.values(), *([self.unlisted] if self.unlisted is not None else []))
+
+    @property
+    def at_once(self) -> bool:
+        """Whether documents are scored together: a function sees all of them, or is called for all in one go."""
+        config = self.config
+        return any(True for _ in references([config.process_results, config.metric_list, config.filter_list]))
+
+    def _name(self, metric: str, pipeline: Pipeline) -> str:
+        return metric if len(self._pipelines) == 1 else f"{metric},{pipeline.name}"
+
+    def _figure(self, name: str, metric: TaskMetric, pipeline: Pipeline) -> DocumentFigure:
+        by_function = self.config.process_results is not None or metric.function is not None
+        spec = FigureSpec(name, metric.name, metric.aggregation, metric.higher_is_better, by_function)
+        figure = figure_of(self.config, self.functions, spec)
+        self.labels[name] = {"lmeval_metric": metric.name, "filter": pipeline.name, "scale": figure.scale}
+        return figure
+
+    def _unlisted(self, name: str) -> DocumentFigure:
+        """Make the figure of a name that a function gave."""
+        pipeline = next(each for each in self._pipelines if name.endswith(f",{each.name}") or len(self._pipelines) == 1)
+        metric = name if len(self._pipelines) == 1 else name.removesuffix(f",{pipeline.name}")
+        aggregation = aggregation_of(self.config, self.functions, metric)
+        return self._figure(name, TaskMetric(metric, None, {}, aggregation), pipeline)
+
+    # ---- answers ----
+
+    def one(self, place: int, responses: Sequence[Sequence[Any]]) -> Explained | Failed:
+        """Score one document by itself."""
+        (answer,) = self._answers([place], [responses])
+        return answer
+
+    def all(self, responses: Sequence[Any]) -> list[Any]:
+        """Score all documents; ``responses`` has ``Failed`` where a document was not answered."""
+        places = [place for place, each in enumerate(responses) if not isinstance(each, Failed)]
+        answers = self._answers(places, [responses[place] for place in places]) if places else []
+        scored = [each for each in answers if isinstance(each, Explained)]
+        try:
+            self._fit(scored)
+        except DataError as exc:
+            exc.where = exc.where or self.config.where("metric_list")
+            raise
+        found: list[Any] = list(responses)
+        for place, answer in zip(places, answers, strict=True):
+            found[place] = answer
+        return found
+
+    def _fit(self, scored: Sequence[Explained]) -> None:
+        """Show the figures the values of all documents."""
+        for name, figure in self.figures.items():
+            figure.fit([each.values[name] for each in scored])
+            self.labels[name]["scale"] = figure.scale
+        if self.unlisted is not None:
+            self.unlisted.fit([each.values[""] for each in scored])
+            for name, figure in self.unlisted.figures.items():
+                self.labels[name]["scale"] = figure.scale
+
+    def _answers(self, places: Sequence[int], responses: Sequence[Any]) -> list[Explained | Failed]:
+        documents = ChosenDocuments(self.documents, places)
+        scores = [
+            pipeline_scores(self.config, self.functions, documents, responses, pipeline) for pipeline in self._pipelines
+        ]
+        return [self._answer(index, documents, scores, responses[index]) for index in range(len(places))]
+
+    def _answer(
+        self, index: int, documents: ChosenDocuments, scores: Sequence[PipelineScores], responses: Any
+    ) -> Explained | Failed:
+        values: dict[str, Any] = dict.fromkeys(self.figures, NO_VALUE)
+        others: dict[str, Any] = {}
+        unlisted: dict[str, Any] = {}
+        for pipeline, scored in zip(self._pipelines, scores, strict=True):
+            own = scored.values[index]
+            if isinstance(own, Failed):
+                return own
+            for metric, value in own.items():
+                name = self._name(metric, pipeline)
+                (values if name in self.figures else unlisted)[name] = value
+                if len(self._pipelines) > 1:
+                    others[name] = _bare(scored.results[index])
+        values[""] = unlisted
+        answer, rules, tied = self._shown(index, documents, scores[0].results[index], responses)
+        return Explained(answer, others={**rules, **others}, tied=tied, values=values)
+
+    def _shown(
+        self, index: int, documents: ChosenDocuments, results: Sequence[Any], responses: Sequence[Sequence[Any]]
+    ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
+        """Return the answer that is shown, those by other rules, and the rules by which several options come first."""
+        if self.config.output_type != "multiple_choice" or len(self._pipelines) > 1:
+            return _bare(results), {}, ()
+        options = documents.choices()[index]
+        logprobs = [float(each[0][0]) for each in responses][: len(options)]
+        lengths = {"acc": [1] * len(options), "acc_norm": list(map(len, options))}
+        lengths["acc_bytes"] = [len(option.encode("utf-8")) for option in options]
+        first = {
+            rule: best([logprob / max(length, 1) for logprob, length in zip(logprobs, own, strict=True)])
+            for rule, own in lengths.items()
+            if rule in self.figures
+        }
+        rules = {rule: found[0] for rule, found in first.items()}
+        answer = rules.get("acc", best(logprobs)[0])
+        tied = tuple(rule for rule, found in first.items() if len(found) > 1)
+        return answer, rules if len(rules) > 1 else {}, tied
+
+
+def _bare(results: Sequence[Any]) -> Any:
+    """Return one filtered response as it is, several as a list, in a form that JSON has."""
+    found = [list(each) if isinstance(each, tuple) else each for each in results]
+    return found[0] if len(found) == 1 else found
 
 
 def compiled(

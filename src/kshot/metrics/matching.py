@@ -13,8 +13,15 @@ from kshot.core.errors import DataError, UsageError
 from kshot.core.metric import Measure
 from kshot.core.records import AskFailed, Failed
 from kshot.core.regexes import SECONDS, compiled
-from kshot.metrics.metric import Metric, measures_of
-from kshot.metrics.references import MULTIREF_STRATEGIES, MultiRef, best_over_references, checked_choice, reference_list
+from kshot.metrics.metric import (
+    MULTIREF_STRATEGIES,
+    Metric,
+    MultiRef,
+    best_over_references,
+    checked_choice,
+    measures_of,
+    reference_list,
+)
 from kshot.metrics.words import ARTICLES, bag_f1, normalise, plain_words
 
 

@@ -11,8 +11,7 @@ from kshot.core.errors import UsageError
 from kshot.core.metric import Measure
 from kshot.metrics.aggregates import BLEU, chrf
 from kshot.metrics.aggregates import TER as EDITS_PER_WORD
-from kshot.metrics.metric import PERCENT, Metric
-from kshot.metrics.references import checked_choice, reference_texts
+from kshot.metrics.metric import PERCENT, Metric, checked_choice, reference_texts
 
 _PLAIN_TOKENIZERS = ("intl", "13a", "zh", "char", "none")
 _NEEDED_PACKAGES = {

@@ -11,8 +11,7 @@ from operator import index as as_index
 from typing import Any
 
 from kshot.core.errors import BadValue
-from kshot.retrievers.base import Retriever, column_name
-from kshot.retrievers.pool import equal
+from kshot.retrievers.base import Retriever, column_name, equal
 
 
 class ZeroRetriever(Retriever):

@@ -18,11 +18,10 @@ from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.compared_run import ComparedRun
-from kshot.runs.passages_file import PassageTexts
 from kshot.runs.record import read_record, read_summary
 from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, metric_scales
 from kshot.runs.sample_flips import PairedTask, paired_tasks, right_samples
-from kshot.runs.samples_file import SAMPLES, PlacedRow
+from kshot.runs.samples_file import SAMPLES, PassageTexts, PlacedRow
 from kshot.viewer import full_text, index_file
 from kshot.viewer.background import Abandoned, Background, Progress
 from kshot.viewer.index_file import VERDICTS

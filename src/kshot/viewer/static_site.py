@@ -23,11 +23,10 @@ from kshot.report.page.packed_samples import BLOCK, MetricScales, PackedColumns
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.folder import SUMMARY
-from kshot.runs.passages_file import PassageTexts
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.sample_filters import SampleFilter, metric_scales
 from kshot.runs.sample_flips import paired_places
-from kshot.runs.samples_file import placed_rows, sample_rows
+from kshot.runs.samples_file import PassageTexts, placed_rows, sample_rows
 from kshot.viewer.catalog import Catalog, ListedRun
 from kshot.viewer.live import RunPages, comparison_page
 from kshot.viewer.web_page import json_bytes, web_page

@@ -21,7 +21,7 @@ from kshot.core.extras import import_package, require
 from kshot.core.metric import Aggregate, Whole
 from kshot.metrics import Metric, Rouge
 from kshot.metrics.aggregates import BLEU
-from kshot.metrics.references import reference_texts
+from kshot.metrics.metric import reference_texts
 from kshot.metrics.words import plain_words
 
 # ---- words of two languages ----

@@ -11,8 +11,7 @@ from kshot.core.records import Sample
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity, Rouge
 from kshot.metrics.aggregates import SHARE
 from kshot.metrics.instruction_checks import follows, loose_forms
-from kshot.metrics.metric import PERCENT
-from kshot.metrics.references import MultiRef, best_over_references
+from kshot.metrics.metric import PERCENT, MultiRef, best_over_references
 
 
 class LLMBoxAccuracy(Accuracy):

@@ -19,8 +19,8 @@ from kshot.report.page.sample_card import sample_card
 from kshot.report.page.samples_read import VERDICT_LETTERS, SamplesRead
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.headline import TaskOnModel, task_rows
-from kshot.runs.passages_file import PassageTexts
 from kshot.runs.sample_filters import HEADLINE, MetricScale, metric_scales, name_of
+from kshot.runs.samples_file import PassageTexts
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison
