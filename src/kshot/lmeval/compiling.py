@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from kshot.core.errors import DataError
@@ -13,6 +12,7 @@ from kshot.core.metric import Metric
 from kshot.core.records import AnyOption, AskFailed, Explained, Failed, Gold, Option, RequestGenerator, Sample, Target
 from kshot.core.task import Task
 from kshot.lmeval.asking import DocumentMethod, RequestForms, generation_method, likelihood_method
+from kshot.lmeval.documents import Documents
 from kshot.lmeval.figures import NO_VALUE, DocumentFigure, FigureSpec, UnlistedFigures, figure_of
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions, references
@@ -21,7 +21,6 @@ from kshot.lmeval.pipelines import Pipeline, pipelines
 from kshot.lmeval.scoring import (
     NO_OPTION,
     PipelineScores,
-    ScoredDocuments,
     aggregation_of,
     gold_index,
     named_metrics,
@@ -29,52 +28,6 @@ from kshot.lmeval.scoring import (
 )
 from kshot.lmeval.settings import LmevalSettings
 from kshot.methods.likelihood import best
-
-
-class ChosenDocuments:
-    """Some of the documents of a task; what the task says of them is looked up once, when it is needed."""
-
-    def __init__(self, whole: ScoredDocuments, places: Sequence[int]) -> None:
-        """Take all documents, and the places of those that are meant."""
-        self._whole, self._places = whole, places
-        self.docs: list[Mapping[str, Any]] = self._those(whole.docs)
-
-    @property
-    def multiple_inputs(self) -> bool:
-        """As for all documents."""
-        return self._whole.multiple_inputs
-
-    @property
-    def multiple_targets(self) -> bool:
-        """As for all documents."""
-        return self._whole.multiple_targets
-
-    def targets(self) -> Sequence[Any]:
-        """Return those of these documents."""
-        return self._targets
-
-    def choices(self) -> Sequence[Any]:
-        """Return those of these documents."""
-        return self._choices
-
-    def texts(self) -> Sequence[Any]:
-        """Return those of these documents."""
-        return self._texts
-
-    @cached_property
-    def _targets(self) -> list[Any]:
-        return self._those(self._whole.targets())
-
-    @cached_property
-    def _choices(self) -> list[Any]:
-        return self._those(self._whole.choices())
-
-    @cached_property
-    def _texts(self) -> list[Any]:
-        return self._those(self._whole.texts())
-
-    def _those(self, values: Sequence[Any]) -> list[Any]:
-        return [values[place] for place in self._places]
 
 
 @dataclass
@@ -86,7 +39,7 @@ class DocumentAnswers:
 
     config: TaskConfig
     functions: Functions
-    documents: ScoredDocuments
+    documents: Documents
     labels: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By figure: lm-eval's metric and filter, and how many times lm-eval's figure it is."""
 
@@ -167,15 +120,10 @@ class DocumentAnswers:
                 self.labels[name]["scale"] = figure.scale
 
     def _answers(self, places: Sequence[int], responses: Sequence[Any]) -> list[Explained | Failed]:
-        documents = ChosenDocuments(self.documents, places)
-        scores = [
-            pipeline_scores(self.config, self.functions, documents, responses, pipeline) for pipeline in self._pipelines
-        ]
-        return [self._answer(index, documents, scores, responses[index]) for index in range(len(places))]
+        scores = [pipeline_scores(self.documents, places, responses, pipeline) for pipeline in self._pipelines]
+        return [self._answer(index, place, scores, responses[index]) for index, place in enumerate(places)]
 
-    def _answer(
-        self, index: int, documents: ChosenDocuments, scores: Sequence[PipelineScores], responses: Any
-    ) -> Explained | Failed:
+    def _answer(self, index: int, place: int, scores: Sequence[PipelineScores], responses: Any) -> Explained | Failed:
         values: dict[str, Any] = dict.fromkeys(self.figures, NO_VALUE)
         others: dict[str, Any] = {}
         unlisted: dict[str, Any] = {}
@@ -189,16 +137,16 @@ class DocumentAnswers:
                 if len(self._pipelines) > 1:
                     others[name] = _bare(scored.results[index])
         values[""] = unlisted
-        answer, rules, tied = self._shown(index, documents, scores[0].results[index], responses)
+        answer, rules, tied = self._shown(place, scores[0].results[index], responses)
         return Explained(answer, others={**rules, **others}, tied=tied, values=values)
 
     def _shown(
-        self, index: int, documents: ChosenDocuments, results: Sequence[Any], responses: Sequence[Sequence[Any]]
+        self, place: int, results: Sequence[Any], responses: Sequence[Sequence[Any]]
     ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
         """Return the answer that is shown, those by other rules, and the rules by which several options come first."""
         if self.config.output_type != "multiple_choice" or len(self._pipelines) > 1:
             return _bare(results), {}, ()
-        options = documents.choices()[index]
+        options = self.documents.choices[place]
         logprobs = [float(each[0][0]) for each in responses][: len(options)]
         lengths = {"acc": [1] * len(options), "acc_norm": list(map(len, options))}
         lengths["acc_bytes"] = [len(option.encode("utf-8")) for option in options]
@@ -222,7 +170,7 @@ def _bare(results: Sequence[Any]) -> Any:
 def compiled(
     config: TaskConfig,
     functions: Functions,
-    documents: ScoredDocuments,
+    documents: Documents,
     requests: Sequence[RequestForms],
     settings: LmevalSettings,
     *,
@@ -262,28 +210,28 @@ def _scored_by_itself(method: DocumentMethod, answers: DocumentAnswers) -> Docum
     return scored
 
 
-def _samples(config: TaskConfig, documents: ScoredDocuments) -> list[Sample]:
+def _samples(config: TaskConfig, documents: Documents) -> list[Sample]:
     targets = _targets(config, documents)
-    choices: Sequence[Any] = documents.choices() if config.output_type == "multiple_choice" else [()] * len(targets)
+    choices: Sequence[Any] = documents.choices if config.output_type == "multiple_choice" else [()] * len(targets)
     return [
         Sample(str(place), dict(doc), target, tuple(map(str, options)), position=place, row=dict(doc))
         for place, (doc, target, options) in enumerate(zip(documents.docs, targets, choices, strict=True))
     ]
 
 
-def _targets(config: TaskConfig, documents: ScoredDocuments) -> list[Target | None]:
+def _targets(config: TaskConfig, documents: Documents) -> list[Target | None]:
     """Return what is right for each document, as far as it can be told without the task's functions."""
     if config.output_type == "multiple_choice" and config.process_results is None:
         return [_option(config, documents, place) for place in range(len(documents.docs))]
     found: Sequence[Any] = [None] * len(documents.docs)
     with suppress(DataError):  # process_results may know without doc_to_target
-        found = documents.targets()
+        found = documents.targets
     return [None if target is None else Gold(target) for target in found]
 
 
-def _option(config: TaskConfig, documents: ScoredDocuments, place: int) -> Target | None:
-    golds = documents.texts() if documents.multiple_inputs else documents.targets()
-    right = gold_index(golds[place], documents.choices()[place], f"{config.path}, document {place}")
+def _option(config: TaskConfig, documents: Documents, place: int) -> Target | None:
+    golds = documents.texts if documents.multiple_inputs else documents.targets
+    right = gold_index(golds[place], documents.choices[place], f"{config.path}, document {place}")
     if isinstance(right, list):
         return AnyOption(tuple(right))
     return None if right == NO_OPTION else Option(right)

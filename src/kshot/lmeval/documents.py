@@ -242,40 +242,36 @@ class Documents:
         docs, self.columns = self.splits.evaluated
         self.docs = docs[:limit]
         self.fields = DocFields(config, functions, self.columns)
-        self._values: dict[str, list[Any]] = {}
 
     @cached_property
     def multiple_inputs(self) -> bool:
         """Whether the choices stand in the context: the first document decides."""
-        return self.config.doc_to_choice is not None and isinstance(self.texts()[0], int)
+        return self.config.doc_to_choice is not None and isinstance(self.texts[0], int)
 
     @cached_property
     def multiple_targets(self) -> bool:
         """Whether documents have several right answers: the first document decides."""
-        return isinstance(self.targets()[0], list)
+        return isinstance(self.targets[0], list)
 
+    @cached_property
     def texts(self) -> list[Any]:
-        """Return the text of each document."""
-        if "texts" not in self._values:
-            self._values["texts"] = self.fields.texts(self.docs, None)
-        return self._values["texts"]
+        """The text of each document."""
+        return self.fields.texts(self.docs, None)
 
+    @cached_property
     def targets(self) -> list[Any]:
-        """Return the target of each document."""
-        if "targets" not in self._values:
-            self._values["targets"] = self.fields.targets(self.docs, None)
-        return self._values["targets"]
+        """The target of each document."""
+        return self.fields.targets(self.docs, None)
 
+    @cached_property
     def choices(self) -> list[Any]:
-        """Return the choices of each document."""
-        if "choices" not in self._values:
-            found = self.fields.choices(self.docs, None)
-            for row, each in enumerate(found):
-                if not isinstance(each, (list, tuple)) or not each:
-                    what = f"doc_to_choice must give a list of choices; for row {row} it gives {each!r:.80}"
-                    raise DataError(what, where=self.config.where("doc_to_choice"))
-            self._values["choices"] = found
-        return self._values["choices"]
+        """The choices of each document."""
+        found = self.fields.choices(self.docs, None)
+        for row, each in enumerate(found):
+            if not isinstance(each, (list, tuple)) or not each:
+                what = f"doc_to_choice must give a list of choices; for row {row} it gives {each!r:.80}"
+                raise DataError(what, where=self.config.where("doc_to_choice"))
+        return found
 
 
 # ---- rows as a table has them ----

@@ -99,36 +99,16 @@ def brier_score(values: Sequence[Any]) -> float:
     return float(np.mean(np.sum((probabilities - right) ** 2, axis=1)))
 
 
-def bleu(values: Sequence[Any]) -> float:
-    """Return sacrebleu's BLEU of (reference or references, prediction) pairs."""
-    import sacrebleu
+def _by_sacrebleu(name: str, **options: Any) -> Callable[[Sequence[Any]], float]:
+    """Return a score of sacrebleu as a function of (reference or references, prediction) pairs."""
 
-    references, predictions = _streams(values)
-    return float(sacrebleu.corpus_bleu(predictions, references).score)
+    def score(values: Sequence[Any]) -> float:
+        import sacrebleu
 
+        references, predictions = _streams(values)
+        return float(getattr(sacrebleu, name)(predictions, references, **options).score)
 
-def chrf(values: Sequence[Any]) -> float:
-    """Return sacrebleu's chrF of (reference or references, prediction) pairs."""
-    import sacrebleu
-
-    references, predictions = _streams(values)
-    return float(sacrebleu.corpus_chrf(predictions, references).score)
-
-
-def chrf_words(values: Sequence[Any]) -> float:
-    """Return chrF++: chrF with words and pairs of words."""
-    import sacrebleu
-
-    references, predictions = _streams(values)
-    return float(sacrebleu.corpus_chrf(predictions, references, word_order=2).score)
-
-
-def ter(values: Sequence[Any]) -> float:
-    """Return sacrebleu's TER of (reference or references, prediction) pairs."""
-    import sacrebleu
-
-    references, predictions = _streams(values)
-    return float(sacrebleu.corpus_ter(predictions, references).score)
+    return score
 
 
 def bypass(values: Sequence[Any]) -> float:  # noqa: ARG001 - nothing is measured
@@ -165,10 +145,10 @@ AGGREGATIONS: Mapping[str, Callable[[Sequence[Any]], float]] = {
     "f1": f1,
     "matthews_corrcoef": matthews_corrcoef,
     "brier_score": brier_score,
-    "bleu": bleu,
-    "chrf": chrf,
-    "chrf++": chrf_words,
-    "ter": ter,
+    "bleu": _by_sacrebleu("corpus_bleu"),
+    "chrf": _by_sacrebleu("corpus_chrf"),
+    "chrf++": _by_sacrebleu("corpus_chrf", word_order=2),
+    "ter": _by_sacrebleu("corpus_ter"),
     "bypass": bypass,
 }
 """The aggregations that a task file can name."""

@@ -249,7 +249,7 @@ def contexts_of(documents: Documents, count: int, *, system: str | None = None) 
     descriptions = documents.fields.resolved(docs, config.description, "description")
     prefixes = documents.fields.prefixes(docs)
     examples = examples_before(documents, count)
-    questions = documents.choices() if documents.multiple_inputs else [[text] for text in documents.texts()]
+    questions = documents.choices if documents.multiple_inputs else [[text] for text in documents.texts]
     delimiters = Delimiters("" if documents.multiple_inputs else config.target_delimiter, "")
     for row, before in enumerate(examples):
         head = joined(system, descriptions[row], config.fewshot_delimiter)
@@ -275,7 +275,7 @@ def request_counts(documents: Documents) -> list[int]:
     if documents.config.output_type != "multiple_choice":
         return [1] * len(documents.docs)
     times = 2 if _asks_choices_alone(documents.config) else 1
-    return [times * len(choices) for choices in documents.choices()]
+    return [times * len(choices) for choices in documents.choices]
 
 
 def doc_requests(
@@ -284,7 +284,7 @@ def doc_requests(
     """Yield the requests of each document; one that is repeated stands once."""
     config = documents.config
     if config.output_type == "loglikelihood_rolling":
-        for row, target in enumerate(documents.targets()):
+        for row, target in enumerate(documents.targets):
             text = _continuation(target, config, row)
             yield [{"type": "loglikelihood_rolling", "context": "", "continuation": text}]
         return
@@ -293,7 +293,7 @@ def doc_requests(
         if config.output_type == "multiple_choice":
             yield list(_choice_requests(documents, row, texts, chat))
         elif config.output_type == "loglikelihood":
-            target = _continuation(documents.targets()[row], config, row)
+            target = _continuation(documents.targets[row], config, row)
             yield [_likelihood(text, target) for text in texts[:1]]
         else:
             form = generation_form(config.generation_kwargs or {}, config.where("generation_kwargs"))
@@ -310,10 +310,10 @@ def _written(messages: Sequence[ContextMessage], prefix: str | None, chat: ChatF
 def _choice_requests(
     documents: Documents, row: int, texts: Sequence[Any], chat: ChatForm | None
 ) -> Iterator[RequestForm]:
-    config, choices = documents.config, documents.choices()[row]
+    config, choices = documents.config, documents.choices[row]
     delimiter = target_delimiter(config, chat=chat is not None)
     if documents.multiple_inputs:
-        target = documents.targets()[row]
+        target = documents.targets[row]
         yield from (_likelihood(text, f"{delimiter}{target}") for text in texts)
     else:
         yield from (_likelihood(texts[0], f"{delimiter}{choice}") for choice in choices)

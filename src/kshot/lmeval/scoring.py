@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from kshot.core.errors import DataError
 from kshot.core.records import Absent, Failed
+from kshot.lmeval.documents import Documents
 from kshot.lmeval.figures import aggregated
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.functions import FunctionFault, Functions
@@ -240,39 +241,8 @@ def _measured(metric: TaskMetric, functions: Functions, pairs: Sequence[tuple[An
     return [[gold, result] for gold, result in pairs]
 
 
-class ScoredDocuments(Protocol):
-    """The documents that are scored, and what the task file says of each; asked for when they are needed."""
-
-    @property
-    def docs(self) -> Sequence[Mapping[str, Any]]:
-        """The rows of the evaluated split, after ``process_docs``."""
-        ...
-
-    @property
-    def multiple_inputs(self) -> bool:
-        """Whether the options are put into the question."""
-        ...
-
-    @property
-    def multiple_targets(self) -> bool:
-        """Whether several answers are right."""
-        ...
-
-    def targets(self) -> Sequence[Any]:
-        """Return ``doc_to_target`` of each document."""
-        ...
-
-    def choices(self) -> Sequence[Any]:
-        """Return ``doc_to_choice`` of each document."""
-        ...
-
-    def texts(self) -> Sequence[Any]:
-        """Return ``doc_to_text`` of each document."""
-        ...
-
-
 def scored(
-    config: TaskConfig, functions: Functions, documents: ScoredDocuments, responses: Sequence[Sequence[Sequence[Any]]]
+    config: TaskConfig, functions: Functions, documents: Documents, responses: Sequence[Sequence[Sequence[Any]]]
 ) -> dict[str, Any]:
     """Score all documents: the figures by ``metric,filter``, and the values of each document.
 
@@ -280,8 +250,9 @@ def scored(
     """
     docs: list[dict[str, Any]] = [{} for _ in documents.docs]
     metrics: dict[str, Any] = {}
+    places = range(len(documents.docs))
     for pipeline in pipelines(config):
-        values = pipeline_scores(config, functions, documents, responses, pipeline).values
+        values = pipeline_scores(documents, places, responses, pipeline).values
         columns: dict[str, list[Any]] = {}
         for position, (doc, own) in enumerate(zip(docs, values, strict=True)):
             if isinstance(own, Failed):
@@ -305,22 +276,22 @@ class PipelineScores:
 
 
 def pipeline_scores(
-    config: TaskConfig,
-    functions: Functions,
-    documents: ScoredDocuments,
-    responses: Sequence[Sequence[Sequence[Any]]],
-    pipeline: Pipeline,
+    documents: Documents, places: Sequence[int], responses: Sequence[Sequence[Sequence[Any]]], pipeline: Pipeline
 ) -> PipelineScores:
-    """Filter the responses to all documents by one pipeline, and score them."""
+    """Filter the responses to the documents at these places by one pipeline, and score them."""
+    config = documents.config
     owners = [index for index, requests in enumerate(responses) for _ in requests]
     flat = [_given(config, request) for requests in responses for request in requests]
-    made = filtered(pipeline, functions, flat, [documents.docs[i] for i in owners], config.where("filter_list"))
+    docs = [documents.docs[places[index]] for index in owners]
+    made = filtered(pipeline, documents.functions, flat, docs, config.where("filter_list"))
     results: list[list[Any]] = [[] for _ in responses]
     for owner, each in zip(owners, made, strict=True):
         results[owner].append(each)
     failed = {i: next(r for r in own if isinstance(r, Failed)) for i, own in enumerate(results) if _has_failed(own)}
     whole = [index for index in range(len(results)) if index not in failed]
-    values = dict(zip(whole, document_values(config, functions, documents, whole, results), strict=True))
+    given = [results[index] for index in whole]
+    known = document_values(documents, [places[index] for index in whole], given)
+    values = dict(zip(whole, known, strict=True))
     return PipelineScores(results, [failed[i] if i in failed else values[i] for i in range(len(results))])
 
 
@@ -335,34 +306,34 @@ def _has_failed(results: Sequence[Any]) -> bool:
     return any(isinstance(each, Failed) for each in results)
 
 
-def document_values(
-    config: TaskConfig, functions: Functions, documents: ScoredDocuments, whole: Sequence[int], results: Sequence[Any]
-) -> list[Values | Failed]:
-    """Return the values of the documents at these places, from the filtered responses of all."""
-    own = [results[index] for index in whole]
+def document_values(documents: Documents, places: Sequence[int], results: Sequence[Any]) -> list[Values | Failed]:
+    """Return the values of the documents at these places, from their filtered responses."""
+    config, functions = documents.config, documents.functions
     if config.process_results is not None:
-        pairs = [(documents.docs[index], each) for index, each in zip(whole, own, strict=True)]
+        pairs = [(documents.docs[place], each) for place, each in zip(places, results, strict=True)]
         return [_table(config, each) for each in functions.each(config.process_results, pairs, keep_faults=True)]
     metrics = named_metrics(config, functions)
     if config.output_type == "generate_until":
-        choices = None if config.doc_to_choice is None else [documents.choices()[index] for index in whole]
-        targets = [documents.targets()[index] for index in whole]
+        choices = None if config.doc_to_choice is None else [documents.choices[place] for place in places]
+        targets = [documents.targets[place] for place in places]
         several = documents.multiple_targets
-        return generated_values(config, functions, own, metrics, choices=choices, targets=targets, several=several)
+        return generated_values(config, functions, results, metrics, choices=choices, targets=targets, several=several)
     names = [metric.name for metric in metrics]
-    return [_likelihood_values(config, documents, index, results[index], names) for index in whole]
+    return [
+        _likelihood_values(config, documents, place, each, names) for place, each in zip(places, results, strict=True)
+    ]
 
 
 def _likelihood_values(
-    config: TaskConfig, documents: ScoredDocuments, index: int, results: Sequence[Any], names: Sequence[str]
+    config: TaskConfig, documents: Documents, index: int, results: Sequence[Any], names: Sequence[str]
 ) -> Values:
     where = f"{config.path}, document {index}"
     if config.output_type == "loglikelihood":
         return likelihood_values(results, names, where)
     if config.output_type == "loglikelihood_rolling":
-        return rolling_values(results, documents.targets()[index], names, where)
-    gold = documents.texts()[index] if documents.multiple_inputs else documents.targets()[index]
-    several, choices = documents.multiple_targets, documents.choices()[index]
+        return rolling_values(results, documents.targets[index], names, where)
+    gold = documents.texts[index] if documents.multiple_inputs else documents.targets[index]
+    several, choices = documents.multiple_targets, documents.choices[index]
     return choice_values(results, choices, gold, names, multiple_targets=several, where=where)
 
 
