@@ -6,8 +6,8 @@ from kshot.core.errors import DataError
 from kshot.core.extras import is_installed
 from kshot.passages.documents import read_document, read_documents
 from kshot.passages.fastbook import fastbook, own_benchmark
-from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS, parse_questions, read_questions
+from kshot.passages.source import read_queries
 from tests.fuzz.harness import FUZZING, Told, any_text, folder, fuzz, grafted, json_bytes, json_values, mutated, told
 
 QUESTION = {

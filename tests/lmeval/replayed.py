@@ -9,8 +9,7 @@ from typing import Any
 from kshot.api import evaluate
 from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.core.task import Task
-from kshot.lmeval.asking import prompt_of
-from kshot.lmeval.compiling import compiled
+from kshot.lmeval.compiling import compiled, prompt_of
 from kshot.lmeval.requests import document_requests, shots_of
 from kshot.lmeval.settings import LmevalSettings
 from kshot.lmeval.task_file import TaskFile

@@ -7,7 +7,7 @@ import pytest
 from kshot.api import evaluate
 from kshot.core.errors import DataError
 from kshot.core.records import AnyOption, Failed, Generate, Generated, Likelihood, Loglik, Option, Scored
-from kshot.lmeval.asking import prompt_of
+from kshot.lmeval.compiling import prompt_of
 from tests.lmeval.replayed import Replayed, compiled_task, lmeval_figures, ran
 from tests.lmeval.tasks import ref, task, write
 

@@ -8,7 +8,7 @@ from kshot.core.metric import Measure
 from kshot.core.records import Sample
 from kshot.core.task import Task, TaskResult
 from kshot.lmeval.figures import MeanFigure
-from kshot.lmeval.group_averages import group_rows
+from kshot.lmeval.source import group_rows
 from kshot.lmeval.tree import Group, GroupAggregate, Leaf
 
 

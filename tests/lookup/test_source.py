@@ -8,10 +8,9 @@ import kshot
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities
 from kshot.core.records import Failed, Generate, Generated
-from kshot.lookup.configurations import LookupSamples
 from kshot.lookup.generate import LOOKUP_TASKS, answers, generate
 from kshot.lookup.settings import LookupSettings
-from kshot.lookup.source import LookupSource
+from kshot.lookup.source import LookupSamples, LookupSource
 from tests.commands import kshot as command
 from tests.measures import names
 

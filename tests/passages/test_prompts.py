@@ -3,8 +3,8 @@
 import pytest
 
 from kshot.core.records import Message, Prompt, Sample
-from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.settings import PassageSettings
+from kshot.passages.source import answer_prompt, query_prompt
 
 SAMPLE = Sample("1", {"question": "Why?"})
 

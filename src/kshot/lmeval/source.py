@@ -1,33 +1,226 @@
-"""Task files of lm-eval as a source of Tasks: ``lmeval:PATH_OR_NAME[,num_fewshot=5,…]``."""
+"""Task files of lm-eval as a source of Tasks: ``lmeval:PATH_OR_NAME[,num_fewshot=5,…]``.
+
+It records which files a task was made of, says for ``kshot check`` what is missing, asking neither a model nor the hub,
+and gives the figures of groups: the mean of a metric over the tasks below a group, weighted by their documents or not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kshot.core.entry_checks import EntryCheck
+from kshot.core.entry_checks import EntryCheck, Lack
 from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.extras import require
 from kshot.core.failed_parts import with_parts_named
+from kshot.core.metric import Measure, measure_names
 from kshot.core.options import with_options
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
 from kshot.core.specs import Spec, option_text, split_options
 from kshot.core.task import Task, TaskResult, TriedTasks
+from kshot.core.text_files import read_at_most
 from kshot.core.watcher import PlannedTask
-from kshot.lmeval.checking import check_task
 from kshot.lmeval.compiling import compiled
 from kshot.lmeval.documents import Documents
-from kshot.lmeval.facts import changed_files, file_facts, has_functions
-from kshot.lmeval.files import TaskConfig
-from kshot.lmeval.functions import Functions, functions_of
-from kshot.lmeval.group_averages import group_rows
+from kshot.lmeval.files import FunctionRef, TaskConfig
+from kshot.lmeval.functions import Functions, functions_of, references
 from kshot.lmeval.requests import RequestForm, document_requests, shots_of
-from kshot.lmeval.rows import TaskRows, row_packages
+from kshot.lmeval.rows import TaskRows, hub_name, row_packages
 from kshot.lmeval.settings import LmevalSettings
-from kshot.lmeval.tree import Group, Leaf, Node, find, groups, leaves
+from kshot.lmeval.tree import Group, GroupAggregate, Leaf, Node, find, groups, leaves
+from kshot.statistics.averages import AveragedPart, average_row, part_of
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupPart:
+    """One figure of one task: its measure, and the part of the average that it is."""
+
+    measure: Measure
+    result: TaskResult
+    part: AveragedPart
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """What the figure is in lm-eval."""
+        return self.result.task.metric_labels.get(self.measure.name, {})
+
+    @property
+    def scale(self) -> float:
+        """How many times lm-eval's figure it is."""
+        return float(self.labels.get("scale", 1.0))
+
+
+def group_rows(groups: Iterable[Group], results: Sequence[TaskResult]) -> Iterator[ResultRow]:
+    """Yield the figures of groups, of which at least one task ran, for each model; ``results`` have tasks by name."""
+    models = dict.fromkeys(result.model for result in results)
+    for group in groups:
+        names = {leaf.name for leaf in leaves(group)}
+        for model in models:
+            own = [result for result in results if result.model == model and result.task.name in names]
+            for aggregate in group.aggregates:
+                yield from _rows(group, aggregate, own)
+
+
+def _rows(group: Group, aggregate: GroupAggregate, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
+    found = {filter_name: list(_parts(results, aggregate.metric, filter_name)) for filter_name in _filters(results)}
+    wanted = sorted(found) if aggregate.filters is None else aggregate.filters
+    told = {filter_name: parts for filter_name in wanted if (parts := found.get(filter_name))}
+    for filter_name, parts in told.items():
+        metric = aggregate.metric if len(told) == 1 else f"{aggregate.metric},{filter_name}"
+        if row := _row(group, aggregate, parts, metric):
+            yield row
+
+
+def _filters(results: Sequence[TaskResult]) -> dict[str, None]:
+    labels = [label for result in results for label in result.task.metric_labels.values()]
+    return dict.fromkeys(str(label["filter"]) for label in labels if "filter" in label)
+
+
+def _parts(results: Sequence[TaskResult], metric: str, filter_name: str) -> Iterator[_GroupPart]:
+    for result in results:
+        measures = {measure.name: measure for measure in result.measures()}
+        for name, label in result.task.metric_labels.items():
+            if (label.get("lmeval_metric"), label.get("filter")) != (metric, filter_name) or name not in measures:
+                continue
+            part = part_of(result, measures[name])
+            if part.value is not None or part.is_lost:
+                yield _GroupPart(measures[name], result, part)
+
+
+def _row(group: Group, aggregate: GroupAggregate, parts: Sequence[_GroupPart], metric: str) -> ResultRow | None:
+    held = [each for each in parts if not each.part.is_lost] or parts
+    first = held[0]
+    alike = all(each.scale == first.scale for each in held)  # else on the scale of lm-eval, which they share
+    labels = {
+        "task": group.name,
+        "dataset": group.name,
+        "average": _kind(aggregate, held, metric) if alike else "group",
+        "metric": metric,
+        **first.labels,
+        "scale": first.scale if alike else 1.0,
+        "higher_is_better": first.measure.higher_is_better,
+    }
+    averaged = []
+    for each in parts:
+        value = each.part.value if alike or each.part.value is None else each.part.value / each.scale
+        weight = float(len(each.result.positions)) if aggregate.weighted else 1.0
+        averaged.append(replace(each.part, value=value, weight=weight))
+    return average_row(labels, averaged, measure=first.measure if alike else None, named=True)
+
+
+def _kind(aggregate: GroupAggregate, parts: Sequence[_GroupPart], metric: str) -> str:
+    """Return which average it is, so that runs can be compared by it; of figures with other names, a group's own."""
+    if any(part.measure.name != metric for part in parts):
+        return "group"
+    return "weighted" if aggregate.weighted else "macro"
+
+
+_ASKS = {
+    "generate_until": "generates",
+    "multiple_choice": "compares choices",
+    "loglikelihood": "measures a target",
+    "loglikelihood_rolling": "measures a document",
+}
+
+
+def check_task(
+    leaf: Leaf,
+    given_place: Callable[[], str | None],
+    functions_of: Callable[[TaskConfig], Functions],
+    compile_task: Callable[[], Task[Any]],
+) -> EntryCheck:
+    """Compile a task with its rows, if they are here; else read its file, and look for its functions alone.
+
+    ``given_place``: the place that the user names for its rows.
+    """
+    missing: list[Lack] = []
+    try:
+        config = leaf.config
+    except KshotError as exc:
+        return EntryCheck(leaf.name, "", "", "", missing=(_lack("file", exc),))
+    functions = functions_of(config)
+    missing += filter(None, (_missing_function(functions, each) for each in dict.fromkeys(references(config))))
+    data, evaluation = "", ", ".join(dict.fromkeys(_metrics(config)))
+    hub = hub_name(config, given_place())
+    try:
+        if hub is not None:
+            require("loading Hugging Face datasets", "datasets")
+            data = f"hub: {hub}"
+        elif not missing:
+            task = compile_task()
+            data = _sizes(task)
+            evaluation = ", ".join(measure_names(task.metrics))
+    except KshotError as exc:
+        missing.append(_lack("data" if not data else "prompts", exc))
+    count = config.num_fewshot or 0
+    shots = f", {count} example{'s' if count > 1 else ''}" if count else ""
+    return EntryCheck(leaf.name, f"{_ASKS[config.output_type]}{shots}", data, evaluation, missing=tuple(missing))
+
+
+def _missing_function(functions: Functions, function: FunctionRef) -> Lack | None:
+    try:
+        functions.find(function)
+    except KshotError as exc:
+        return _lack("functions", exc)
+    return None
+
+
+def _metrics(config: TaskConfig) -> list[str]:
+    if config.process_results is not None:
+        return [str(config.process_results)]
+    return [str(each["metric"]) for each in config.metric_list or ()] or ["default metrics"]
+
+
+def _sizes(task: Task[Any]) -> str:
+    count = sum(1 for _ in task.samples)
+    return f"{count} document{'s' if count > 1 else ''}"
+
+
+def _lack(part: str, exc: KshotError) -> Lack:
+    return Lack(part, str(exc), (exc.what,))
+
+
+_DIGEST_BYTES = 8
+
+
+def has_functions(config: TaskConfig) -> bool:
+    """Whether a task names functions."""
+    return next(references(config), None) is not None
+
+
+def file_facts(config: TaskConfig) -> dict[str, Any]:
+    """Return the version that the task gives itself, and a digest of each YAML and Python file that it names."""
+    functions = [each.file for each in references(config) if each.file is not None]
+    files = dict.fromkeys([*config.files, *functions])
+    facts: dict[str, Any] = {"files": {_shown(file, config): _digest(file) for file in files}}
+    version = (config.metadata or {}).get("version")
+    return facts | ({"version": version} if isinstance(version, (int, float, str)) else {})
+
+
+def changed_files(now: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[str]:
+    """Return the files of a task that are not what an earlier run recorded; none where it recorded nothing."""
+    before = earlier.get("files")
+    files: Mapping[str, Any] = now["files"]
+    return [name for name, digest in files.items() if isinstance(before, dict) and before.get(name) != digest]
+
+
+def _shown(file: Path, config: TaskConfig) -> str:
+    """Return the path of a file from the root of its tree, which may lie elsewhere on another machine."""
+    root = config.root
+    return file.relative_to(root).as_posix() if root is not None and file.is_relative_to(root) else str(file)
+
+
+def _digest(file: Path) -> str:
+    try:
+        return blake2b(read_at_most(file), digest_size=_DIGEST_BYTES).hexdigest()
+    except OSError:  # it was removed since
+        return ""
+
 
 _Prepared: TypeAlias = tuple[Documents, list[list[RequestForm]]]
 """The documents of a task, and the requests for each."""

@@ -1,4 +1,4 @@
-"""Passage benchmarks as Tasks: one for each chunker."""
+"""Passage benchmarks as Tasks, one for each chunker; prompts ask for a query, or for an answer from passages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from operator import attrgetter
 from typing import Any
 
 from kshot.core.corpus import Corpus
-from kshot.core.errors import RunError, UsageError
+from kshot.core.errors import DataError, RunError, UsageError
 from kshot.core.metric import Metric
 from kshot.core.options import flag
 from kshot.core.protocols import Model, Source, TextChunker
-from kshot.core.records import Answers, Evidence, RequestGenerator, Sample, Search
+from kshot.core.records import Answers, Evidence, Message, Prompt, RequestGenerator, Row, Sample, Search
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TriedTasks
 from kshot.methods.search import Grounded, rag, search
@@ -31,6 +31,7 @@ from kshot.metrics.ranking import (
     parse_measure,
 )
 from kshot.metrics.settings import refuse_scoring_options
+from kshot.passages import BENCHMARKS
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.card import passage_filter
 from kshot.passages.chunkers import chunker_packages, make_chunker
@@ -44,11 +45,106 @@ from kshot.passages.fastbook import (
     own_document_packages,
 )
 from kshot.passages.graded import beir, trec
-from kshot.passages.names import BENCHMARKS
-from kshot.passages.prompts import answer_prompt, query_prompt
-from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
 from kshot.passages.settings import PassageSettings
+from kshot.prompts.strings import compile_string
+from kshot.tables.files import read_file
+
+_QUERY_COLUMNS = ("keywords", "query", "query_text", "text")
+_ID_COLUMNS = ("id", "_id", "qid", "query-id")
+
+
+def read_queries(path: str, samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples with the queries of the file, matched by chapter and question number, or by id."""
+    rows = read_file(path)
+    if isinstance(rows, Mapping) or not rows:
+        raise DataError("a table of queries is expected", where=path)
+    column = next((name for name in _QUERY_COLUMNS if name in rows[0]), None)
+    if column is None:
+        raise DataError(
+            f"it has no column of queries, only {', '.join(rows[0])}", where=path, hint=f"Name it {_QUERY_COLUMNS[0]}."
+        )
+    queries: dict[str, str] = {}
+    for number, row in enumerate(rows, start=1):
+        question = _question_id(row, f"{path}, row {number}")
+        if question in queries:
+            raise DataError(f"question {question} has two queries", where=f"{path}, row {number}")
+        queries[question] = _query(row.get(column), f"{path}, row {number}")
+    missing = [sample.id for sample in samples if sample.id not in queries]
+    if missing:
+        raise DataError(
+            f"it has no query for {len(missing)} of {len(samples)} questions, the first is {missing[0]}",
+            where=path,
+            hint="Rows are matched by chapter and question_number, or by id.",
+        )
+    return [replace(sample, fields={**sample.fields, "query": queries[sample.id]}) for sample in samples]
+
+
+def _question_id(row: Row, where: str) -> str:
+    if "chapter" in row and "question_number" in row:
+        return f"{str(row['chapter']).strip()}.{str(row['question_number']).strip()}"
+    name = next((name for name in _ID_COLUMNS if name in row), None)
+    if name is None:
+        raise DataError("a row needs chapter and question_number, or id", where=where)
+    return str(row[name])
+
+
+def _query(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"the query is {value!r:.40}; it must be text", where=where)
+    text = value.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+QUERY = """Write the words to type into a search engine to find the passage that answers this question. \
+Give the words only, on one line.
+
+Question: {question}
+Words:"""
+
+ANSWER = """Answer the question from these passages.
+
+{passages}
+
+Question: {question}
+Answer:"""
+
+
+def query_prompt(settings: PassageSettings) -> Callable[[Sample], Prompt]:
+    """Return the function that asks for the query of a question."""
+    prompt = _prompts(settings)
+
+    def write(sample: Sample) -> Prompt:
+        return prompt(QUERY.format(question=sample.fields["question"]))
+
+    return write
+
+
+def answer_prompt(settings: PassageSettings) -> Callable[[Sample, Sequence[str]], Prompt]:
+    """Return the function that asks for an answer from passages.
+
+    ``--instruction`` with ``{passages}`` and ``{question}`` replaces the text.
+    """
+    render, prompt = compile_string(settings.instruction or ANSWER, where="--instruction"), _prompts(settings)
+
+    def write(sample: Sample, passages: Sequence[str]) -> Prompt:
+        listed = "\n\n".join(f"[{number}] {passage.strip()}" for number, passage in enumerate(passages, start=1))
+        return prompt(render({**sample.fields, "passages": listed or "(none)"}))
+
+    return write
+
+
+def _prompts(settings: PassageSettings) -> Callable[[str], Prompt]:
+    """Return what makes the prompt of a text, for a base or a chat model."""
+    system, chat = settings.system_prompt or "", settings.model_type == "chat"
+
+    def prompt(text: str) -> Prompt:
+        if not chat:
+            return Prompt(f"{system}\n\n{text}" if system else text)
+        return Prompt(messages=(*((Message("system", system),) if system else ()), Message("user", text)))
+
+    return prompt
+
 
 EVIDENCE_MEASURES = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED_MEASURES = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
