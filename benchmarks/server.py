@@ -180,7 +180,7 @@ def small_tasks(url: str, count: int, tasks: int = SMALL_TASKS) -> None:
     import kshot
     from kshot.core.records import Answers, Generate, Message, Prompt, Sample, ask
     from kshot.core.task import Task
-    from kshot.metrics.matching import ExactMatch
+    from kshot.metrics.exact import ExactMatch
 
     def method(_, prompt):
         (reply,) = yield from ask(Generate(prompt))

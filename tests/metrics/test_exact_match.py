@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import AskFailed
-from kshot.metrics import ExactMatch, matching
+from kshot.metrics import ExactMatch, exact
 
 GSM8K = {"ignore_case": True, "regexes_to_ignore": [",", r"\$", "(?s).*#### ", r"\.$"]}
 
@@ -48,7 +48,7 @@ def test_a_reference_that_is_neither_text_nor_list():
 
 
 def test_a_regex_without_end_is_a_failed_sample(monkeypatch):
-    monkeypatch.setattr(matching, "SECONDS", 0.05)
+    monkeypatch.setattr(exact, "SECONDS", 0.05)
     with pytest.raises(AskFailed, match=r"\(x\+x\+\)\+y.*more than 0.05 s"):
         ExactMatch(regexes_to_ignore=r"(x+x+)+y").rate("x" * 30_000, "x")
 

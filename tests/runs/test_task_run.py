@@ -11,7 +11,7 @@ from kshot.core.memo import MemoryMemo
 from kshot.core.records import Answers, Generate, Generated, Prompt, Sample, ask
 from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import Watcher
-from kshot.metrics.matching import ExactMatch
+from kshot.metrics.exact import ExactMatch
 from kshot.runs.task_run import TaskRun, asked_together, run_tasks
 from tests.fake_server import FakeServer, completion
 

@@ -14,7 +14,7 @@ from kshot.configs.evaluators.basic import SameNumber, SameText
 from kshot.configs.evaluators.repeats import repeated
 from kshot.lookup.scoring import LookupAccuracy
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity
-from kshot.metrics.matching import ExactMatch, SquadEm, SquadF1
+from kshot.metrics.exact import ExactMatch, SquadEm, SquadF1
 from kshot.metrics.perplexity import Greedy
 from kshot.statistics import interval, macro_interval, mean, wilson
 from kshot.statistics.intervals import within_scale

@@ -37,7 +37,7 @@ from kshot.methods import (
     repeat,
 )
 from kshot.methods.likelihood import RULES, AccuracyRule, OnTie
-from kshot.metrics.matching import Accuracy
+from kshot.metrics.exact import Accuracy
 
 _TEXT_METRICS = (
     *(given.Bleu, given.Chrf, given.Em, given.ExactMatch, given.F1, given.GPTEval, given.Greedy),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kshot.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from kshot.metrics.exact import F1, Accuracy, Em, ExactMatch, SquadEm, SquadF1
     from kshot.metrics.judge import GPTEval
     from kshot.metrics.making import METRICS, make_metric
-    from kshot.metrics.matching import F1, Accuracy, Em, ExactMatch, SquadEm, SquadF1
     from kshot.metrics.metric import Metric
     from kshot.metrics.overlap import Bleu, Chrf, Rouge, RougeLsum, Ter
     from kshot.metrics.passatk import PassAtK
@@ -20,7 +20,7 @@ else:
         {
             "kshot.metrics.judge": ("GPTEval",),
             "kshot.metrics.making": ("METRICS", "make_metric"),
-            "kshot.metrics.matching": ("F1", "Accuracy", "Em", "ExactMatch", "SquadEm", "SquadF1"),
+            "kshot.metrics.exact": ("F1", "Accuracy", "Em", "ExactMatch", "SquadEm", "SquadF1"),
             "kshot.metrics.metric": ("Metric",),
             "kshot.metrics.overlap": ("Bleu", "Chrf", "Rouge", "RougeLsum", "Ter"),
             "kshot.metrics.passatk": ("PassAtK",),
