@@ -11,6 +11,7 @@ from kshot.cleanups.config_names import cleanup_function
 from kshot.cleanups.patterns import general_postprocess
 from kshot.cleanups.programs import completed_program, completion_tests
 from kshot.configs.evaluators.factories import Factory, named, plain
+from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightOrWrong
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
@@ -19,17 +20,14 @@ from kshot.metrics.passatk import tests_of_sample
 from kshot.metrics.words import edit_distance, plain_words
 from kshot.statistics.resampling import mean
 
-RIGHT, WRONG = 100.0, 0.0
 _SAME_NUMBER = 1e-6
 """Numbers that differ by less are the same."""
 
 
-class SameText(Metric):
+class SameText(RightOrWrong):
     """Share of predictions that are the reference, both written as text."""
 
     name = "Accuracy"
-    bounds = (WRONG, RIGHT)
-    binary = True
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 100 for a right prediction, 0 for any other; the turns of a conversation are averaged."""
@@ -109,28 +107,25 @@ class SameFreeForm(SameText):
         return found == gold if self.framework == "ais_bench" else found.casefold() == str(clean(gold)).casefold()
 
 
-class NearestCandidate(Metric):
+class NearestCandidate(RightOrWrong):
     """Share of replies whose edit distance is shortest to the right one of the candidates."""
 
     name = "Accuracy"
-    bounds = (WRONG, RIGHT)
-    binary = True
 
-    def rate(self, prediction: Any, reference: Any, /) -> float:
+    def same(self, prediction: Any, reference: Any) -> bool:
         """Find the nearest candidate."""
         if not isinstance(reference, Mapping) or "candidates" not in reference or "label" not in reference:
             raise DataError(f"EDAccEvaluator wants candidates and label in the reference, not {reference!r:.80}")
         text = str(prediction)
         candidates = [[each] if isinstance(each, str) else list(each) for each in reference["candidates"]]
         distances = [min(edit_distance(text, str(spelling)) for spelling in each) for each in candidates]
-        return RIGHT if distances.index(min(distances)) == int(reference["label"]) else WRONG
+        return distances.index(min(distances)) == int(reference["label"])
 
 
-class FirstLineF1(Metric):
+class FirstLineF1(Points):
     """Word overlap of the reply's first line with the best reference, as SQuAD scores it."""
 
     name = "F1"
-    bounds = (WRONG, RIGHT)
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare bags of words."""

@@ -14,7 +14,7 @@ from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.judge_readings import OwnVerdict, Wins, reading_of
 from kshot.configs.evaluators.repeats import is_right
-from kshot.configs.evaluators.scores import Counts, SeesRows, Tally, gold_of, ratio
+from kshot.configs.evaluators.scores import Counts, RightOrWrong, SeesRows, Tally, gold_of, ratio
 from kshot.configs.foreign_template import with_foreign_templates
 from kshot.configs.loaders.places import check_place, place_of
 from kshot.configs.rendering import render
@@ -192,16 +192,14 @@ def judge_of_inference(
     )
 
 
-class SaysA(Metric):
+class SaysA(RightOrWrong):
     """Share of a judge's replies that are A, once they are cleaned up."""
 
     name = "accuracy"
-    bounds = (0.0, 100.0)
-    binary = True
 
-    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - the reply tells all
+    def same(self, prediction: Any, reference: Any) -> bool:  # noqa: ARG002 - the reply tells all
         """Look at the reply."""
-        return 100.0 if prediction == "A" else 0.0
+        return bool(prediction == "A")
 
 
 # ---- a rule first, then a judge ----
