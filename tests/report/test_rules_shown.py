@@ -7,7 +7,7 @@ import re
 import pytest
 
 import kshot
-from kshot.core.records import Likelihood, Scored
+from kshot.core.records import Generate, Generated, Likelihood, Scored
 from kshot.core.visible import metric_label
 from kshot.report.gate_files import step_summary
 from tests.commands import kshot as command
@@ -99,3 +99,40 @@ def test_rows_of_samples_have_the_rule(runs, tmp_path):
     rows = list(csv.DictReader((tmp_path / "samples.csv").open()))
     assert {(row["run"], row["rule"]) for row in rows} == {("tokens", "acc_token"), ("chars", "acc_norm")}
     assert {*kshot.load(runs / "chars").to_pandas("samples")["rule"]} == {"acc_norm"}
+
+
+def letters(request):
+    return Generated("A" if isinstance(request, Generate) else "")
+
+
+def test_figures_with_and_without_a_rule_do_not_stand_under_the_rule_alone(runs, tmp_path, capsys):
+    """Where replies decide there is no rule: next to an accuracy by likelihood, the name says so."""
+    both = "Accuracy (acc_norm / no rule)"
+    kshot.evaluate(Fake(letters), choice(ROWS), out=tmp_path / "replies", ranking_type="generation", fsync="never")
+    pairs = [(runs / "chars", tmp_path / "replies"), (tmp_path / "replies", runs / "chars")]
+    for first, second in pairs:
+        found = kshot.compare(first, second)
+        assert {metric_label(row) for row in found.rows} <= {both, "Accuracy (no rule / acc_norm)"}
+        (note,) = [note for note in found.notes if "by no rule in" in note]
+        assert note.endswith("--ranking-type chooses one way for both")
+        kshot.export(first, second, to="markdown", out=tmp_path / "table.md")
+        assert "no rule" in (tmp_path / "table.md").read_text()
+        told = command(capsys, "compare", str(first), str(second)).out
+        assert "no rule" in told
+        assert "Accuracy (acc_norm)" not in told
+    swept = kshot.evaluate(
+        Fake(lambda request: letters(request) if isinstance(request, Generate) else scored(request)),
+        choice(ROWS, accuracy="acc_norm"), ranking_type=["ppl_no_option", "generation"], out=tmp_path / "swept",
+        fsync="never",
+    )  # fmt: skip
+    (row,) = swept.comparisons
+    assert row["rule"] == "acc_norm / no rule"
+    assert both in command(capsys, "show", str(tmp_path / "swept")).out
+
+
+def scored(request):
+    return Scored(tuple(Likelihood(-1.0, 2) for _ in request.continuations))
+
+
+def test_a_result_names_the_rule_of_its_figure(runs):
+    assert "Accuracy (acc_norm) 50" in repr(kshot.load(runs / "chars"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -99,7 +99,19 @@ def _escape(found: re.Match[str]) -> str:
 def metric_label(*rows: Mapping[str, Any]) -> str:
     """Return the metric of these figures as people see it, with its rule: ``Accuracy (acc_norm)``.
 
-    If they have several rules, as those of two compared runs may (``run_rule``), it names all of them.
+    If they have several rules, as those of two compared runs may (``run_rule``), it names all of them, and says if some
+    have none.
     """
-    rules = dict.fromkeys(str(row[name]) for row in rows for name in ("rule", "run_rule") if row.get(name))
-    return f"{rows[0]['metric']} ({' / '.join(rules)})" if rules else str(rows[0]["metric"])
+    rules = [row.get("rule") or "" for row in rows] + [row["run_rule"] or "" for row in rows if "run_rule" in row]
+    label = rule_label(map(str, rules))
+    return f"{rows[0]['metric']} ({label})" if label else str(rows[0]["metric"])
+
+
+def rule_label(rules: Iterable[str]) -> str:
+    """Return the rules of several figures in words; an empty text if none has one."""
+    named = list(dict.fromkeys(rules))
+    return " / ".join(rule or _NO_RULE for rule in named) if any(named) else ""
+
+
+_NO_RULE = "no rule"
+"""Shown beside the rule of another figure, where letters or replies decide."""

@@ -137,11 +137,13 @@ class Gathered:
                     "(bits_per_byte, byte_perplexity, word_perplexity)"
                 )
             else:
-                rules = [figures[metric].get("rule") for figures in (one, other)]
-                if None not in rules and rules[0] != rules[1]:
+                rules = [figures[metric].get("rule", "") for figures in (one, other)]
+                if rules[0] != rules[1]:
+                    ways = [rule or "no rule" for rule in rules]
+                    hint = "--accuracy chooses one rule" if all(rules) else "--ranking-type chooses one way"
                     self._note(
-                        f"{matched.baseline_task}: {metric} goes by {rules[0]} in {labels[0]} and by {rules[1]} in "
-                        f"{labels[1]}; --accuracy chooses one rule for both"
+                        f"{matched.baseline_task}: {metric} goes by {ways[0]} in {labels[0]} and by {ways[1]} in "
+                        f"{labels[1]}; {hint} for both"
                     )
                 yield metric
 
@@ -317,7 +319,8 @@ def _shared_figure(matched: Match, metric: str) -> ResultRow:
     one, other = (figures[metric] for figures in _figures(matched))
     agreed = {name for name in ("bounds", "binary") if one.get(name) == other.get(name)}
     shared = {name: value for name, value in one.items() if name not in {"bounds", "binary"} or name in agreed}
-    return shared | ({"run_rule": other["rule"]} if other.get("rule", one.get("rule")) != one.get("rule") else {})
+    rules = [figure.get("rule", "") for figure in (one, other)]
+    return shared | ({"run_rule": rules[1]} if rules[0] != rules[1] else {})
 
 
 def _same_parts(matched: Match, metric: str) -> bool:

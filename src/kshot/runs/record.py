@@ -12,7 +12,7 @@ from kshot.core.errors import RunError
 from kshot.core.failed_parts import failure_mark
 from kshot.core.records import ResultRow
 from kshot.core.text_files import parse_json, path_inside, read_at_most
-from kshot.core.visible import one_line
+from kshot.core.visible import metric_label, one_line
 from kshot.runs.folder import SUMMARY, without_defaults
 from kshot.runs.headline import failed_samples, first_figure, headline_figures, task_rows
 from kshot.runs.samples_file import read_samples, sample_rows
@@ -44,7 +44,7 @@ class RunRecord:
         if first := first_figure(figures):
             value = "–" if first["value"] is None else f"{first['value']:.4g}"
             where = f" on {first['task']}, …" if len(figures) > 1 else ""
-            told.append(f"{first['metric']} {value}{failure_mark(first)}{where}")
+            told.append(f"{metric_label(first)} {value}{failure_mark(first)}{where}")
         if failed := failed_samples(self.results):
             told.append(f"{failed} failed")
         folder = "" if self.path is None else f" of {self.path}"

@@ -12,7 +12,7 @@ from kshot.core.metric import MEAN, Measure
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.runs.swept_rows import AVERAGES, SWEEP, shared_parts, shown_columns, swept_pairs, unpaired
-from kshot.statistics.figures import OWN_AGGREGATE, figure, named_rule, reduced, same_units
+from kshot.statistics.figures import OWN_AGGREGATE, figure, named_rule, reduced, rule_of_rows, same_units
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures, holm
 from kshot.statistics.permutation import LEVEL, share_test
@@ -166,10 +166,9 @@ def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Itera
             kept, parts = shared_parts(one, other, by_name, lambda result: result.task.name)
             if pair := _averaged(one, kept):
                 who = {"a": one["model"], "b": other["model"], "a_model": one["model"], "b_model": other["model"]}
-                shared = {
-                    name: one[name] for name in ("task", "average", "metric", "rule", "higher_is_better") if name in one
-                }
-                yield kept[0][0].task.kind, shared | who | parts, pair
+                shared = {name: one[name] for name in ("task", "average", "metric")} | rule_of_rows(one, other)
+                better = {name: one[name] for name in ("higher_is_better",) if name in one}
+                yield kept[0][0].task.kind, shared | better | who | parts, pair
 
 
 def _averaged(row: ResultRow, subsets: Sequence[tuple[TaskResult, TaskResult]]) -> Pair | None:

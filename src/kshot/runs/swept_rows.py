@@ -18,7 +18,7 @@ from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.core.visible import metric_label
 from kshot.runs.headline import headlines
-from kshot.statistics.figures import named_rule, same_units
+from kshot.statistics.figures import named_rule, rule_of_rows, same_units
 from kshot.statistics.paired import Pair, averaged, has_figures
 
 SWEEP, BASE, SAME = "sweep", "swept", "same_prompts"
@@ -378,7 +378,8 @@ def _of_averages(
             pair = averaged([pair_of(a, b, metric) for a, b in kept], weighted=one["average"] == "weighted")
             if pair is not None:
                 names, points = (one["task"], other["task"]), (one[SWEEP], other[SWEEP])
-                shared = {name: one[name] for name in ("metric", "rule", "higher_is_better", "average") if name in one}
+                shared = {"metric": metric, **rule_of_rows(one, other)}
+                shared |= {name: one[name] for name in ("higher_is_better", "average") if name in one}
                 yield {"task": base} | shared | _sides(model, names, option, points) | _shown(one, other) | parts, pair
 
 

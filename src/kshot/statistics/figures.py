@@ -14,6 +14,7 @@ import numpy as np
 from kshot.core.errors import DataError, KshotError
 from kshot.core.metric import Measure, Observation
 from kshot.core.records import ResultRow
+from kshot.core.visible import rule_label
 from kshot.statistics.resampling import Values
 
 ROUNDING = 1e-9
@@ -25,8 +26,14 @@ OWN_AGGREGATE = "own"
 
 def named_rule(*measures: Measure) -> ResultRow:
     """Return the column ``rule`` of a figure, unless its name says it; measures with different rules give both."""
-    rules = dict.fromkeys(measure.rule for measure in measures if measure.rule not in {"", measure.name})
-    return {"rule": " / ".join(rules)} if rules else {}
+    label = rule_label(measure.rule for measure in measures if measure.rule != measure.name)
+    return {"rule": label} if label else {}
+
+
+def rule_of_rows(*rows: ResultRow) -> ResultRow:
+    """Return the same column for figures that are rows."""
+    label = rule_label(row.get("rule", "") for row in rows)
+    return {"rule": label} if label else {}
 
 
 def reduced(measure: Measure, where: str, values: Sequence[Any]) -> float | None:
