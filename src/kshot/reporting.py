@@ -14,9 +14,8 @@ from kshot.core.durable import OTHER_FILE, new_version
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.text_files import regular_file
 from kshot.core.visible import one_line
-from kshot.report.page.document import GENERATOR, document
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.report_page import report_page
+from kshot.report.page.report_page import GENERATOR, document, report_page
 from kshot.runs.folder import SUMMARY
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.run_state import REPORT, spare_runs

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from kshot.report.page.document import web_file
+from kshot.report.page.report_page import web_file
 
 FOUND = "pairs => pairs.map(([before, after]) => kshot.differences(before, after))"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.report.page.document import REPORT_SCRIPTS, web_file
+from kshot.report.page.report_page import REPORT_SCRIPTS, web_file
 
 MADE = """
 window.asked = [];

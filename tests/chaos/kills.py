@@ -20,7 +20,7 @@ from tests.fake_server import FakeServer
 ROOT = Path(__file__).parents[2]
 _PRELOADED = (
     "kshot.cli.main", "kshot.cli.progress", "kshot.rescoring", "kshot.datasets.source", "kshot.retrievers.making",
-    "kshot.metrics.judge", "kshot.runs.results", "kshot.report.table", "kshot.report.systems", "kshot.backends.server.openai",
+    "kshot.metrics.judge", "kshot.runs.results", "kshot.report.table", "kshot.report.verdicts", "kshot.backends.server.openai",
     "kshot.backends.search.bm25", "kshot.backends.search.hybrid", "kshot.passages.source", "kshot.lookup.source", "aiohttp",
     "jinja2", "numpy", "rich.table", "rich.progress",
 )  # fmt: skip

@@ -473,7 +473,7 @@ def test_a_full_disk_does_not_hide_a_gate(at, capsys, monkeypatch, tmp_path, lea
     file = tmp_path / "full.md"
     done = kshot(capsys, "gate", "runs/near", "--fail-under", f"EM={least}", "--step-summary", file)
     assert done.code == (3 if code == 3 else 0)
-    monkeypatch.setattr("kshot.report.gate_files.regular_file", full)
+    monkeypatch.setattr("kshot.report.gates.regular_file", full)
     done = kshot(capsys, "gate", "runs/near", "--fail-under", f"EM={least}", "--step-summary", file)
     assert (done.code, f"{file}: it cannot be written" in done.err, "93.33" in done.out) == (code, True, True)
 
@@ -536,7 +536,7 @@ def test_devices_and_pipes_are_no_reports(at, capsys, tmp_path):
 
 def test_a_report_that_cannot_be_written_names_no_option_that_a_gate_lacks(at, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("kshot.core.durable.open_new", full)
-    monkeypatch.setattr("kshot.report.gate_files.regular_file", full)
+    monkeypatch.setattr("kshot.report.gates.regular_file", full)
     for option in (("--junit", tmp_path / "j.xml"), ("--step-summary", tmp_path / "s.md")):
         done = kshot(capsys, "gate", "runs/good", "--fail-on-failed", *option)
         assert done.code == 2

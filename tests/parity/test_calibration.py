@@ -6,7 +6,7 @@ Guo, Pleiss, Sun and Weinberger 2017, On Calibration of Modern Neural Networks (
 import numpy as np
 import pytest
 
-from kshot.report.page.samples_read import Calibration, confidence_of
+from kshot.report.page.packed_samples import Calibration, confidence_of
 
 
 def reference(logprobs, targets, bins=10):

@@ -7,7 +7,7 @@ import pytest
 import kshot
 from kshot.core.errors import DataError, KshotError, RunError, UsageError
 from kshot.core.records import Generated
-from kshot.report.systems import systems_tables
+from kshot.report.verdicts import systems_tables
 from tests.datasets.fakes import Fake, values
 from tests.passages.books import CHAPTERS, QUESTIONS, question, small_book
 

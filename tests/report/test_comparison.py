@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from kshot.report.cells import broken, cut, fair_width
-from kshot.report.comparison import drawn_comparison, headline_rows
+from kshot.report.comparison import Flip, answer_text, drawn_comparison, headline_rows, target_text
 from kshot.report.comparison_view import answers, sentence, warnings
-from kshot.report.flips import Flip, answer_text, target_text
 from kshot.report.setting_table import setting_table, shown_values
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import RunError
 from kshot.core.visible import one_line
-from kshot.report.gate_files import junit_xml
+from kshot.report.gates import junit_xml
 from kshot.runs.baseline_checks import check_worse
 from kshot.runs.gates import Threshold, check_failed, check_under, undecided
 from tests.runs.test_gates import NOTHING, compared, figure, sample, sides

@@ -9,7 +9,7 @@ import pytest
 import kshot
 from kshot.core.watcher import MeterReading
 from kshot.loggers.run_logger import FigureNames, figures_of
-from kshot.report.gate_files import step_summary
+from kshot.report.gates import step_summary
 from kshot.viewer.catalog import Catalog
 from tests.commands import kshot as command
 from tests.failing_runs import evaluated

@@ -7,9 +7,8 @@ from rich.console import Console
 
 from kshot.report.figures import short_names
 from kshot.report.grid import findings, grids
-from kshot.report.systems import systems_tables
 from kshot.report.table import details_tables, results_table, spending
-from kshot.report.verdicts import model_verdicts, spreads, verdicts
+from kshot.report.verdicts import model_verdicts, spreads, systems_tables, verdicts
 
 
 def drawn(*shown, width=80):

@@ -9,7 +9,7 @@ import pytest
 import kshot
 from kshot.core.records import Generate, Generated, Likelihood, Scored
 from kshot.core.visible import metric_label
-from kshot.report.gate_files import step_summary
+from kshot.report.gates import step_summary
 from tests.commands import kshot as command
 from tests.datasets.fakes import Fake, choice
 

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kshot.report.page.samples_read import confidence_of
+from kshot.report.page.packed_samples import confidence_of
 from kshot.report.sample_look import SampleLook, read_response
 from kshot.report.sample_texts import TextLimit, excerpt, folded_prompt, option_letter
 from kshot.report.samples import sample_view

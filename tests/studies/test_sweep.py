@@ -11,7 +11,7 @@ from kshot import Em, GenerationDataset, MultipleChoiceDataset, Task
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities
 from kshot.core.records import Generated
-from kshot.report.gate_files import step_summary
+from kshot.report.gates import step_summary
 from kshot.report.sweeps import sweep_verdicts
 from kshot.runs.swept_rows import swept_figures
 from kshot.settings import Settings, settings_from

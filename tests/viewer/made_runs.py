@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kshot.viewer.opened_index import sample_query
 from kshot.viewer.sample_index import SampleIndex
-from kshot.viewer.sample_query import sample_query
 
 
 def figure(task: str, metric: str = "Right", **more: Any) -> dict[str, Any]:

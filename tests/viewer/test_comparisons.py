@@ -7,9 +7,9 @@ import subprocess
 import pytest
 
 import kshot
-from kshot.viewer import jobs
+from kshot.viewer import background
+from kshot.viewer.background import Jobs
 from kshot.viewer.catalog import Catalog
-from kshot.viewer.jobs import Jobs
 from kshot.viewer.live import Comparisons
 from tests.finished_runs import Replies, finished, task
 from tests.viewer.conftest import items
@@ -96,7 +96,7 @@ def test_an_error_is_told_and_kept(two, made):
     ],
 )
 def test_a_process_that_dies_is_an_error_not_a_wait_for_ever(two, made, monkeypatch, does, told):
-    monkeypatch.setattr(jobs, "_BOOT", does)
+    monkeypatch.setattr(background, "_BOOT", does)
     made.of(*two)
     made.wait(60)
     found = made.of(*two)
@@ -107,7 +107,7 @@ def test_a_process_that_dies_is_an_error_not_a_wait_for_ever(two, made, monkeypa
 
 
 def test_a_process_that_cannot_be_started_is_an_error(two, made, monkeypatch):
-    monkeypatch.setattr(jobs.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(background.sys, "executable", "/nowhere/python")
     made.of(*two)
     made.wait(60)
     assert "No such file" in made.of(*two)["error"]
@@ -115,7 +115,7 @@ def test_a_process_that_cannot_be_started_is_an_error(two, made, monkeypatch):
 
 def test_a_process_ends_with_the_viewer(two, made, monkeypatch):
     held = "import sys, time; sys.stdout.close(); sys.stdin.read(); time.sleep(600)"
-    monkeypatch.setattr(jobs, "_BOOT", held)
+    monkeypatch.setattr(background, "_BOOT", held)
     plain, started = subprocess.Popen, queue.Queue()
 
     class Noted(plain):
@@ -136,7 +136,7 @@ def test_no_file_beside_the_runs_is_imported(two, made, monkeypatch):
     for name in ("json", "kshot", "numpy", "signal", "sitecustomize"):
         (folder / f"{name}.py").write_text(f"open({str(folder / 'IMPORTED')!r}, 'w')")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(jobs.sys, "path", ["", *jobs.sys.path])
+    monkeypatch.setattr(background.sys, "path", ["", *background.sys.path])
     made.of(*two)
     made.wait(60)
     assert made.of(*two)["error"] is None

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kshot
-from kshot.viewer.full_text import match_of
-from kshot.viewer.sample_query import sample_query
+from kshot.viewer.opened_index import sample_query
+from kshot.viewer.sample_index import match_of
 from tests.viewer.made_runs import ids, opened, page, sample, write_run
 
 PLANETS = Path(__file__).parents[2] / "examples" / "planets.py"
@@ -107,10 +107,10 @@ def test_words_of_the_query_language_are_words(texts):
 def test_the_first_search_says_that_words_are_being_indexed(tmp_path, monkeypatch):
     import threading
 
-    from kshot.viewer import full_text, sample_index
+    from kshot.viewer import sample_index
 
-    going_on, build = threading.Event(), full_text.build_words
-    monkeypatch.setattr(full_text, "build_words", lambda *given: (given[2](0.3), going_on.wait(), build(*given))[2])
+    going_on, build = threading.Event(), sample_index.build_words
+    monkeypatch.setattr(sample_index, "build_words", lambda *given: (given[2](0.3), going_on.wait(), build(*given))[2])
     monkeypatch.setattr(sample_index, "_PATIENCE_SECONDS", 0.0)
     index = opened(write_run(tmp_path / "run", [sample("a", 0.0)]))
     found = index.page(sample_query({"q": "what"}))

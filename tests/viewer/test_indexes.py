@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kshot.viewer.catalog import Catalog
-from kshot.viewer.sample_query import sample_query
+from kshot.viewer.opened_index import sample_query
 from tests.viewer.made_runs import ids
 
 pytestmark = pytest.mark.needs("starlette")

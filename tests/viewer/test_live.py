@@ -10,8 +10,8 @@ from kshot import Generate, Generated
 from kshot.runs.journal import Journal
 from kshot.runs.progress import ProgressState
 from kshot.viewer import live
+from kshot.viewer.background import Jobs
 from kshot.viewer.catalog import Catalog
-from kshot.viewer.jobs import Jobs
 from kshot.viewer.live import RunPages, latest_samples, live_line
 from tests.finished_runs import finished, task
 from tests.progress_tasks import task_progress

@@ -12,7 +12,7 @@ from kshot.runs.sample_flips import flipped_samples
 from kshot.runs.samples_file import placed_rows
 from kshot.viewer import sample_index
 from kshot.viewer.background import Abandoned
-from kshot.viewer.sample_query import sample_query
+from kshot.viewer.opened_index import sample_query
 from tests.finished_runs import Item, Points, Right, finished, task
 from tests.viewer.made_runs import ids, opened, page
 

@@ -16,9 +16,8 @@ from kshot.runs.sample_selection import natural_key, sorted_places
 from kshot.runs.samples_file import placed_rows
 from kshot.viewer import opened_index, sample_index
 from kshot.viewer.index_file import natural_bytes
-from kshot.viewer.opened_index import OpenedIndex
+from kshot.viewer.opened_index import OpenedIndex, sample_query
 from kshot.viewer.sample_index import SampleIndex
-from kshot.viewer.sample_query import sample_query
 from tests.viewer.made_runs import figure, ids, opened, page, sample, write_run
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.core.errors import UsageError
-from kshot.viewer.sample_query import SampleQuery, sample_query, whole_number
+from kshot.viewer.opened_index import SampleQuery, sample_query, whole_number
 
 
 def test_an_empty_query_wants_all_samples_in_the_order_of_the_run():

@@ -7,7 +7,7 @@ import pytest
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.visible import visible
-from kshot.report.page.document import STATIC_SCRIPTS, STYLES
+from kshot.report.page.report_page import STATIC_SCRIPTS, STYLES
 from kshot.viewer import static_site
 from kshot.viewer.static_site import write_site
 from tests.finished_runs import Right, finished, task

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kshot.comparing import ComparisonResult
     from kshot.core.records import ResultRow
-    from kshot.report.flips import Flip
+    from kshot.report.comparison import Flip
     from kshot.runs.comparing import Comparison
 
 _FEW, _MANY = 5, 20
@@ -90,7 +90,7 @@ def _flips(comparison: Comparison, rows: Sequence[ResultRow], count: int) -> Ite
     """Yield some of the samples that flipped, from all rows in turn: as many lost as won, if there are so many."""
     from itertools import chain, islice, zip_longest
 
-    from kshot.report.flips import Flip
+    from kshot.report.comparison import Flip
 
     lost, won = (sum(row[name] for row in rows) for name in ("lost", "won"))
     shares = {False: min(lost, max(count - count // 2, count - won)), True: min(won, max(count // 2, count - lost))}
@@ -101,15 +101,14 @@ def _flips(comparison: Comparison, rows: Sequence[ResultRow], count: int) -> Ite
 
 
 def _every_flip(comparison: Comparison, rows: Sequence[ResultRow]) -> Iterator[Flip]:
-    from kshot.report.flips import Flip
+    from kshot.report.comparison import Flip
 
     return (Flip(*found) for row in rows for found in comparison.flips_of(row))
 
 
 def _show(comparison: Comparison, rows: Sequence[ResultRow], flips: Sequence[Flip], parsed: argparse.Namespace) -> None:
     from kshot.cli.screen import Screen
-    from kshot.report.comparison import drawn_comparison
-    from kshot.report.flips import FlipOptions, sample_commands
+    from kshot.report.comparison import FlipOptions, drawn_comparison, sample_commands
 
     console = Screen()
     for part in drawn_comparison(comparison, flips, rows, width=console.width, everything=parsed.all):

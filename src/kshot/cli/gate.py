@@ -132,7 +132,7 @@ def gating(parsed: argparse.Namespace) -> Gating:
 def _file(text: str, option: str, suffix: str) -> Path:
     """Return the path of a file to write, if it can be one; without this suffix, it may be a file of another kind."""
     from kshot.core.errors import UsageError
-    from kshot.report.gate_files import written_to
+    from kshot.report.gates import written_to
     from kshot.runs.run_state import spare_runs
 
     path = Path(text).expanduser()
@@ -241,7 +241,7 @@ class _Finish:
     def _write(self, checked: Checked) -> None:
         """Write the files; the figures are printed and stored by now."""
         from kshot.core.errors import KshotError
-        from kshot.report.gate_files import add_summary, write_junit
+        from kshot.report.gates import add_summary, write_junit
 
         for path, write in ((self._wanted.junit, write_junit), (self._wanted.summary, add_summary)):
             if path is None:

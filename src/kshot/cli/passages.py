@@ -129,7 +129,7 @@ def _ceiling(parsed: argparse.Namespace) -> int:
     from kshot.core.errors import UsageError
     from kshot.passages.card import ceiling_card
     from kshot.passages.source import EVIDENCE_MEASURES, PassagesSource
-    from kshot.report.systems import searched_where
+    from kshot.report.verdicts import searched_where
 
     settings = settings_of(parsed)
     source = PassagesSource(parsed.dataset)

@@ -16,10 +16,10 @@ from kshot.core.text_files import parse_json, path_inside, regular_file
 from kshot.report.comparison import headline_rows
 from kshot.report.page.course_section import unfinished_section
 from kshot.report.page.markup import Section, tag, text
+from kshot.report.page.packed_samples import read_run_samples
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.run_sections import comparison_sections, differing_settings, run_sections
 from kshot.report.page.sample_card import sample_line
-from kshot.report.page.samples_read import read_run_samples
 from kshot.report.sample_look import SampleLook
 from kshot.runs.comparing import Comparison
 from kshot.runs.folder import SUMMARY
@@ -30,8 +30,8 @@ from kshot.runs.run_state import RUNNING
 from kshot.runs.sample_filters import MetricScale
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.spec_file import SPEC, read_spec
+from kshot.viewer.background import Jobs
 from kshot.viewer.catalog import ListedRun, shown
-from kshot.viewer.jobs import Jobs
 
 
 def page_sections(folder: Path, key: str, name: str, *, samples: bool) -> list[dict[str, str]]:

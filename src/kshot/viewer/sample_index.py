@@ -1,7 +1,11 @@
-"""The samples of one run for a viewer: pages of a filtered and sorted list, counts, rows, and pairs with another."""
+"""The samples of one run for a viewer: lists that are filtered, sorted and searched, and pairs with another run.
+
+The words of all samples are indexed when somebody searches for the first time.
+"""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 import time
@@ -16,18 +20,94 @@ from numpy.typing import NDArray
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
-from kshot.report.sample_look import SampleLooks
+from kshot.report.sample_look import SampleLook, SampleLooks
 from kshot.runs.compared_run import ComparedRun
 from kshot.runs.record import read_record, read_summary
-from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, metric_scales
+from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, metric_scales, searched_texts, texts_in
 from kshot.runs.sample_flips import PairedTask, paired_tasks, right_samples
-from kshot.runs.samples_file import SAMPLES, PassageTexts, PlacedRow
-from kshot.viewer import full_text, index_file
+from kshot.runs.samples_file import SAMPLES, WORDS, PassageTexts, PlacedRow, placed_rows
+from kshot.viewer import index_file
 from kshot.viewer.background import Abandoned, Background, Progress
 from kshot.viewer.index_file import VERDICTS
-from kshot.viewer.index_place import file_of, stamp_of, uri_of
-from kshot.viewer.opened_index import OpenedIndex, UnfitIndexError
-from kshot.viewer.sample_query import SampleQuery
+from kshot.viewer.index_place import file_of, new_index, open_existing, open_read_only, samples_size, stamp_of, uri_of
+from kshot.viewer.opened_index import OpenedIndex, SampleQuery, UnfitIndexError
+
+WORDS_VERSION = 2
+TABLE = "words"
+_SCHEMA = (
+    f"""CREATE VIRTUAL TABLE {TABLE} USING fts5
+    (text, content='', columnsize=0, tokenize='unicode61 remove_diacritics 2')""",
+)
+_BATCH = 500
+_SEPARATE = re.compile(
+    "(["
+    "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    "\uac00-\ud7af"  # Hangul
+    "])"
+)
+_PIECES = re.compile(r'"([^"]*)"|([^\s"]+)')
+
+
+def open_words(folder: Path, stamp: str) -> sqlite3.Connection | None:
+    """Open the words that were indexed from these files; None if there are none."""
+    return open_existing(folder, WORDS, stamp, _SCHEMA)
+
+
+def build_words(folder: Path, stamp: str, progress: Progress) -> sqlite3.Connection:
+    """Read all samples, index their words, and open the index; memory does not grow with their number."""
+    size, looks = samples_size(folder), SampleLooks(folder, SampleFilter({}), full=False)
+    insert = f"INSERT INTO {TABLE} (rowid, text) VALUES (?, ?)"
+    with new_index(folder, WORDS, stamp, _SCHEMA) as (connection, target):
+        batch: list[tuple[int, str]] = []
+        for n, placed in enumerate(placed_rows(folder)):
+            batch.append((n, indexed_text(looks.of(placed.row))))
+            if len(batch) == _BATCH:
+                connection.executemany(insert, batch)
+                connection.execute("COMMIT")
+                connection.execute("BEGIN")
+                batch.clear()
+                progress(placed.place / size)
+        connection.executemany(insert, batch)
+    return open_read_only(target)
+
+
+def indexed_text(look: SampleLook) -> str:
+    """Return all that is searched in a sample: what ``kshot samples --contains`` looks into, and the judge's words.
+
+    Examples above the question are left out, because they would find every sample. So are the numbers of options, which
+    no page shows.
+    """
+    row = {**look.row, "prompt": [text for _, text in look.question.messages]} if look.shots else look.row
+    found = "\n".join(dict.fromkeys(_all_texts(row)))
+    return spaced(found if found.isascii() else found.encode("utf-8", "replace").decode())
+
+
+def _all_texts(row: ResultRow) -> Iterator[str]:
+    numbered = {part for part in ("answer", "target") if isinstance(row.get(part), int) and row.get("options")}
+    yield from searched_texts({name: value for name, value in row.items() if name not in numbered})
+    yield from texts_in(row.get("judge"))
+
+
+def spaced(text: str) -> str:
+    """Return a text with spaces around characters that are words of their own."""
+    return text if text.isascii() else _SEPARATE.sub(r" \1 ", text)
+
+
+def match_of(text: str) -> str:
+    """Return words and "phrases" as a query of FTS5 that asks for all of them; the last word may go on.
+
+    Everything is quoted, so that no sign has a meaning of its own. What has neither a letter nor a digit is left out;
+    "" is the query of a text that has nothing else.
+    """
+    pieces = [
+        (phrase or word, bool(word)) for phrase, word in _PIECES.findall(text.encode("utf-8", "replace").decode())
+    ]
+    known = [(spaced(piece.replace("\0", " ")), is_word) for piece, is_word in pieces if any(map(str.isalnum, piece))]
+    quoted = [f'"{piece}"' for piece, _ in known]
+    if known and known[-1][1] and text[-1:] == text[-1:].strip():
+        quoted[-1] += "*"
+    return " AND ".join(quoted)
 
 
 class NotReadyError(Exception):
@@ -133,7 +213,7 @@ T = TypeVar("T")
 
 IndexStep: TypeAlias = Literal["new", "indexing", "ready", "failed"]
 
-_VERSION = 100 * index_file.VERSION + full_text.VERSION
+_VERSION = 100 * index_file.VERSION + WORDS_VERSION
 _MOST_PAIRS = 8
 _MAX_PAGE = 1_000
 _MOST_TRIES = 10
@@ -313,7 +393,7 @@ class SampleIndex:
 
     def _page(self, query: SampleQuery, offset: int, limit: int, other: SampleIndex | None) -> dict[str, Any]:
         index = self._ready()
-        match = full_text.match_of(query.text)
+        match = match_of(query.text)
         found: dict[str, Any] = {"state": "ready", "share": 1.0, "total": index.total, "matching": 0, "rows": []}
         if query.text and not match:
             return found  # only signs, which are no words
@@ -355,12 +435,12 @@ class SampleIndex:
             words = self._words
         if not words.wait(_PATIENCE_SECONDS):
             raise NotReadyError("searching", words.share)
-        index.attach_words(words.result(), full_text.TABLE)
+        index.attach_words(words.result(), TABLE)
 
     def _find_words(self, stamp: str, progress: Progress, *, anew: bool) -> str:
-        found = None if anew else full_text.open_words(self.folder, stamp)
+        found = None if anew else open_words(self.folder, stamp)
         if found is None:
-            found = _written(self.folder, lambda: full_text.build_words(self.folder, stamp, progress))
+            found = _written(self.folder, lambda: build_words(self.folder, stamp, progress))
         with closing(found):
             return uri_of(file_of(found))
 

@@ -27,16 +27,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kshot import __version__
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.visible import one_line
-from kshot.report.page.document import SCRIPTS, STYLES, web_file
+from kshot.report.page.report_page import SCRIPTS, STYLES, web_file
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.run_state import RUNNING
 from kshot.runs.sample_filters import HEADLINE, SampleFilter
+from kshot.viewer.background import Jobs
 from kshot.viewer.catalog import Catalog, ListedRun, UnknownRun
-from kshot.viewer.jobs import Jobs
 from kshot.viewer.live import Comparisons, RunPages, live_line
+from kshot.viewer.opened_index import sample_query, whole_number
 from kshot.viewer.sample_index import NotReadyError, SampleIndex
-from kshot.viewer.sample_query import sample_query, whole_number
 from kshot.viewer.security import HEADERS, LOOPBACK, Access, Asked, RefusedRequest, cookie_name, refusal, way_in
 from kshot.viewer.web_page import json_bytes, web_page
 

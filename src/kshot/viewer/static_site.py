@@ -18,8 +18,8 @@ from kshot.comparing import compare
 from kshot.core.durable import writing
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.visible import one_line
-from kshot.report.page.document import LICENSES, STATIC_SCRIPTS, STYLES, web_file
 from kshot.report.page.packed_samples import BLOCK, MetricScales, PackedColumns
+from kshot.report.page.report_page import LICENSES, STATIC_SCRIPTS, STYLES, web_file
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.folder import SUMMARY

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from markupsafe import Markup
 
-from kshot.report.page.document import SCRIPTS, STATIC_SCRIPTS, STYLES
+from kshot.report.page.report_page import SCRIPTS, STATIC_SCRIPTS, STYLES
 from kshot.viewer.security import PAGE_POLICY
 
 _PAGE = Markup("""<!doctype html>

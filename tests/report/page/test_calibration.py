@@ -5,8 +5,8 @@ import math
 import pytest
 
 from kshot.report.page.calibration_section import calibration_section
+from kshot.report.page.packed_samples import Calibration, confidence_of, read_run_samples
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.samples_read import Calibration, confidence_of, read_run_samples
 from kshot.runs.record import RunRecord
 from tests.report.page.page_reading import figures, numbers, text_of
 

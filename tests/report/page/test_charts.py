@@ -6,12 +6,21 @@ from itertools import pairwise
 import pytest
 
 from kshot.report.page.calibration_section import ReliabilityBin, reliability_chart
-from kshot.report.page.charts import Chart, chart_grid, folded, sentences, table_html
+from kshot.report.page.charts import (
+    Chart,
+    IntervalRow,
+    StackedRow,
+    chart_grid,
+    folded,
+    interval_chart,
+    sentences,
+    stacked_bars,
+    table_html,
+)
 from kshot.report.page.charts_lines import line_chart
-from kshot.report.page.charts_rows import IntervalRow, StackedRow, interval_chart, stacked_bars
-from kshot.report.page.document import web_file
 from kshot.report.page.lookup_section import HeatRow, heat_map
 from kshot.report.page.markup import tag
+from kshot.report.page.report_page import web_file
 from kshot.report.page.svg import SERIES, SHADES
 from kshot.report.view import Cell, Series, TableView, numbers, words
 from tests.report.page.page_reading import figures, text_of, tree, with_class

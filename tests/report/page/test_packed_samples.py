@@ -6,9 +6,8 @@ import random
 
 import pytest
 
-from kshot.report.page.packed_samples import Counted, cut_card, packed_run
+from kshot.report.page.packed_samples import Counted, cut_card, packed_run, read_run_samples
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.samples_read import read_run_samples
 from kshot.runs.record import RunRecord
 
 

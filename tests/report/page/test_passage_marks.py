@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kshot.core.fixed_text import Fixer
 from kshot.metrics.ranking import EvidenceFinder
-from kshot.report.page.found_passages import evidence_spans, script_length
+from kshot.report.page.sample_card import evidence_spans, script_length
 
 
 def marked(text, *quotes):

@@ -2,7 +2,7 @@
 
 import re
 
-from kshot.report.page.document import REPORT_SCRIPTS, SCRIPTS, STATIC_SCRIPTS, web_file
+from kshot.report.page.report_page import REPORT_SCRIPTS, SCRIPTS, STATIC_SCRIPTS, web_file
 
 OWN = sorted({*SCRIPTS, *STATIC_SCRIPTS, *REPORT_SCRIPTS} - {"preact.js"})
 

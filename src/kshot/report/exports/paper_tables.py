@@ -12,8 +12,7 @@ from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.figures import ends_of, figure_cell, short_names
-from kshot.report.systems import shown_measures
-from kshot.report.verdicts import p_value
+from kshot.report.verdicts import p_value, shown_measures
 from kshot.report.view import Cell, Column, Content, TableView, name_cell, numbers, words
 from kshot.runs.headline import finite
 from kshot.runs.pairing import listed

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kshot.report.page.charts import Chart, chart_grid, folded, table_html
-from kshot.report.page.charts_rows import svg_number
+from kshot.report.page.charts import Chart, chart_grid, folded, svg_number, table_html
 from kshot.report.page.markup import Section, tag, together
+from kshot.report.page.packed_samples import BINS, Bin, Calibration, SamplesRead
 from kshot.report.page.page_run import PageRun, system_names
-from kshot.report.page.samples_read import BINS, Bin, Calibration, SamplesRead
 from kshot.report.page.svg import Scale, drawing, label, line, marker, px, series_class
 from kshot.report.view import Cell, TableView, count_cell, numbers, words
 

@@ -1,15 +1,35 @@
-"""What all charts have: a figure with a title, the picture, a legend or a note, and the table behind it; and tables."""
+"""What all charts have, with the table behind them; and charts of rows: names, a plot, numbers at the right.
+
+Texts keep their size at any width: positions across are shares of it. A picture has two layers, of which the style
+sheet shows one: that of a narrow screen has shorter names and fewer numbers.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from markupsafe import Markup
+from rich.cells import cell_len
 
+from kshot.report.cells import shortened
 from kshot.report.page.markup import figure, tag, text, together
-from kshot.report.view import Cell, Column, Content, TableView, cell_of
+from kshot.report.page.svg import (
+    SERIES,
+    Scale,
+    axis_ticks,
+    drawing,
+    label,
+    line,
+    marker,
+    nice_ticks,
+    percent,
+    series_class,
+    tick_text,
+)
+from kshot.report.view import Cell, Column, Content, TableView, cell_of, numbers, words
 
 MAX_LISTED = 200
 """Rows of a table; ``summary.json`` has all."""
@@ -105,3 +125,351 @@ def sentences(found: Iterable[str]) -> Markup:
     """Return what figures say, as a list; nothing if they say nothing."""
     said = [tag("li", _VALUES.sub("\xa0", line)) for line in found]
     return tag("ul", *said, class_="findings") if said else Markup("")
+
+
+MAX_DRAWN = 60
+"""Rows that a chart draws; the table behind it has more."""
+_CHARACTER = 6.9
+_GROUP_HEIGHT = 28
+_INSET = 10
+_LONGEST_TITLE = 600
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """How wide a screen is for which shares are computed, and how many characters of a name it has room for."""
+
+    class_: str
+    width: float
+    name_room: int
+    most_for_names: float
+    gap: float
+
+    def share(self, texts: Iterable[str]) -> float:
+        """Return the share of the width that the longest of some texts takes."""
+        return _CHARACTER * max(map(cell_len, texts), default=0) / self.width
+
+    def fitted(self, names: Iterable[str]) -> dict[str, str]:
+        """Return each name as there is room for it: if cut names were the same, without what all names share."""
+        whole = dict.fromkeys(names)
+        cut = {name: shortened(name, self.name_room) for name in whole}
+        if len(set(cut.values())) == len(cut):
+            return cut
+        return {name: shortened(own, self.name_room) for name, own in zip(whole, _own_parts(list(whole)), strict=True)}
+
+    def names_end(self, names: Iterable[str], groups: Sequence[str]) -> float:
+        """Return where the names, as they are fitted, end and the plot begins."""
+        inset = _INSET / self.width if any(groups) else 0.0
+        longest = self.share(names)
+        return min(longest + inset, self.most_for_names) + self.gap / self.width
+
+    def names(self, name: str, group: str, place: Place, *, fits: str, height: float, end: float) -> Iterator[Markup]:
+        """Yield the name of a row as it ``fits``, and the heading of its group if it opens one."""
+        if place.opens:
+            heading = shortened(group, 2 * self.name_room)
+            yield self._text(group, heading, "0", place.middle - height / 2 - 7, "group")
+        inset = str(_INSET) if group else "0"
+        written = self._text(name, fits, inset, place.middle + 4, "name")
+        yield tag("svg", written, width=percent(end - 4 / self.width), height="100%", class_="names")
+
+    def _text(self, name: str, fits: str, x: str, y: float, class_: str) -> Markup:
+        """Return a text as it fits; a pointer over it reads all of it."""
+        titled = tag("title", shortened(name, _LONGEST_TITLE)) if fits != name else ""
+        return label(x, y, together((fits, titled)), class_)
+
+    def plot(self, start: float, end: float, parts: Iterable[Markup]) -> Markup:
+        """Return pieces of the plot; positions within it are shares of its width."""
+        size = {"x": percent(start), "width": percent(end - start)}
+        return tag("svg", *parts, **size, height="100%", class_="plot")
+
+    def layer(self, parts: Iterable[Markup]) -> Markup:
+        """Return the picture as it is on such a screen."""
+        return tag("g", *parts, class_=self.class_)
+
+
+def _shared_start(texts: Sequence[str]) -> str:
+    """Return what all texts begin with: what the first and the last of them in order do."""
+    one, other = min(texts), max(texts)
+    return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _own_parts(names: Sequence[str]) -> list[str]:
+    """Return of each name what the others do not have: whole words at the begin and at the end are left out."""
+    shared = re.sub(r"\w+$", "", _shared_start(names))
+    ends = [name[len(shared) :] for name in names]
+    tail = re.sub(r"^\w+", "", _shared_start([end[::-1] for end in ends])[::-1])
+    return [f"{'…' * bool(shared)}{end[: len(end) - len(tail)]}{'…' * bool(tail)}" for end in ends]
+
+
+WIDE = RowLayout("wide", width=760, name_room=40, most_for_names=0.38, gap=24)
+NARROW = RowLayout("narrow", width=330, name_room=19, most_for_names=0.4, gap=14)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row stands: its middle, and whether the heading of its group stands above it."""
+
+    middle: float
+    opens: bool
+
+
+def placed(groups: Sequence[str], top: float, height: float) -> tuple[list[Place], float]:
+    """Return the place of each row, by the groups of the rows, and where the last one ends."""
+    places, group = [], ""
+    for each in groups:
+        opens = bool(each) and each != group
+        group = each
+        top += _GROUP_HEIGHT if opens else 0
+        places.append(Place(top + height / 2, opens))
+        top += height
+    return places, top
+
+
+def svg_number(found: Cell) -> Markup:
+    """Return a number within a text of a picture, with its exact value and its place."""
+    exact = None if found.number is None else repr(found.number)
+    return tag("tspan", found.written, data_row=found.source, data_field=found.field, data_value=exact)
+
+
+_ROW, _TOP, _BOTTOM = 24, 24, 30
+_NEAR_END = 0.75
+_BETWEEN = 18
+"""The room between two columns of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalRow:
+    """A row: its name, its figure, and up to two counts. ``group`` is a heading above it; ``hollow``: not decided."""
+
+    name: str
+    figure: Cell
+    counts: Sequence[Cell | None] = ()
+    group: str = ""
+    series: int = 0
+    hollow: bool = False
+
+
+def interval_chart(
+    id_: str,
+    title: str,
+    rows: Sequence[IntervalRow],
+    *,
+    heads: Sequence[str] = ("value", "95 %", "n"),
+    bounds: Sequence[float | None] | None = None,
+    reference: tuple[float, str] | None = None,
+    table: TableView | None = None,
+    limit: int = MAX_DRAWN,
+    notes: Sequence[Markup | str] = (),
+) -> Chart:
+    """Draw rows of figures. ``heads`` name the numbers at the right; ``reference`` is a value to mark, with its name.
+
+    ``bounds`` are the ends of the metric's scale. Without a ``table``, the one behind has the rows as they are
+    drawn; the picture has so many of them (``limit``).
+    """
+    drawn = rows[:limit]
+    values = [end for row in drawn for end in row.figure.ends] + ([] if reference is None else [reference[0]])
+    ticks = axis_ticks(values, bounds)
+    plots = [_IntervalPlot(drawn, ticks, heads, reference, layout) for layout in (WIDE, NARROW)]
+    layers = [plot.layout.layer(plot.parts()) for plot in plots]
+    picture = drawing(id_, title, layers, width=None, height=plots[0].bottom + _BOTTOM, class_="intervals")
+    left_out = [f"{len(drawn)} of {len(rows)} rows are drawn; the table has more."]
+    notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
+    return Chart(id_, title, picture, table or _figures_table(rows, heads), notes, wide=True)
+
+
+def _figures_table(rows: Sequence[IntervalRow], heads: Sequence[str]) -> TableView:
+    grouped, counts = any(row.group for row in rows), max((len(row.counts) for row in rows), default=0)
+    lines = [
+        (
+            *((row.group, row.name) if grouped else (row.name,)),
+            row.figure,
+            row.figure,
+            *(row.counts[at] if at < len(row.counts) else None for at in range(counts)),
+        )
+        for row in rows
+    ]
+    return TableView([*words(*[""] * (1 + grouped)), *numbers(*heads[: 2 + counts])], lines)
+
+
+class _IntervalPlot:
+    """The picture on one kind of screen: names, points on intervals, numbers."""
+
+    def __init__(
+        self,
+        rows: Sequence[IntervalRow],
+        ticks: Sequence[float],
+        heads: Sequence[str],
+        reference: tuple[float, str] | None,
+        layout: RowLayout,
+    ) -> None:
+        self.rows, self.ticks, self.reference, self.layout = rows, ticks, reference, layout
+        self.heads = heads if layout is WIDE else heads[:1]  # a narrow screen has room for the value alone
+        self.scale = Scale(ticks[0], ticks[-1])
+        groups = [row.group for row in rows]
+        self.places, end = placed(groups, _TOP, _ROW)
+        self.bottom = end + 4
+        self.written = layout.fitted(row.name for row in rows)
+        self.start = layout.names_end(self.written.values(), groups)
+        self.end, *self.columns = self._columns()
+
+    def _columns(self) -> list[float]:
+        """Return where the plot ends, and the right ends of the columns of numbers; the last ends with the chart."""
+        texts: list[list[str]] = [[head] for head in self.heads]
+        for row in self.rows:
+            counts = [count.written if count else "" for count in row.counts]
+            for held, written in zip(texts, [row.figure.written, row.figure.between, *counts], strict=False):
+                held.append(written)
+        ends = [1.0]
+        for held in reversed(texts):
+            ends.append(ends[-1] - self.layout.share(held) - _BETWEEN / self.layout.width)
+        return ends[::-1]
+
+    def parts(self) -> Iterator[Markup]:
+        """Yield the pieces of the picture, those behind first."""
+        for end, head in zip(self.columns, self.heads, strict=True):
+            yield label(percent(end), _TOP - 10, head, "head end")
+        yield self.layout.plot(self.start, self.end, self._axis())
+        for row, place in zip(self.rows, self.places, strict=True):
+            fits = self.written[row.name]
+            yield from self.layout.names(row.name, row.group, place, fits=fits, height=_ROW, end=self.start)
+            yield from self._numbers(row, place.middle + 4)
+        marks = [part for row, place in zip(self.rows, self.places, strict=True) for part in self._mark(row, place)]
+        yield self.layout.plot(self.start, self.end, marks)
+
+    def _axis(self) -> Iterator[Markup]:
+        for tick in self.ticks:
+            x = percent(self.scale(tick))
+            yield line(x, _TOP, x, self.bottom, "grid")
+            if self.layout is WIDE or tick in {self.ticks[0], self.ticks[-1]}:
+                yield label(x, self.bottom + 16, tick_text(tick, self.ticks), "tick mid")
+        if self.reference is not None:
+            x = percent(self.scale(self.reference[0]))
+            yield line(x, _TOP - 4, x, self.bottom, "reference")
+            yield label(x, _TOP - 10, self.reference[1], f"tick {self._reference_side()}")
+
+    def _reference_side(self) -> str:
+        """Return how the name of the reference stands at its line: before it, if it would run into the heads."""
+        share = 0.0 if self.reference is None else self.scale(self.reference[0])
+        return "end" if share > _NEAR_END else "mid"
+
+    def _mark(self, row: IntervalRow, place: Place) -> Iterator[Markup]:
+        value, between = row.figure.number, row.figure.interval
+        if value is None:
+            return
+        if between is not None:
+            ends = [percent(self.scale(end.number)) for end in between if end.number is not None]
+            yield line(ends[0], place.middle, ends[-1], place.middle, f"whisker {series_class(row.series)}")
+        said = f"{row.name}: {row.figure.said}"
+        yield marker(row.series, percent(self.scale(value)), place.middle, said, hollow=row.hollow)
+
+    def _numbers(self, row: IntervalRow, y: float) -> Iterator[Markup]:
+        """Yield the numbers of a row, as many as have columns."""
+        ends = row.figure.interval
+        pair = together((svg_number(ends[0]), row.figure.dash, svg_number(ends[1]))) if ends else None
+        counts = [None if count is None else svg_number(count) for count in row.counts]
+        texts = [svg_number(row.figure), pair, *counts]
+        for at, (place, written) in enumerate(zip(self.columns, texts, strict=False)):
+            if written is not None:
+                yield label(percent(place), y, written, "soft end" if at else "value end")
+
+
+_BAR_ROW, _BAR, _BARS_TOP, _BARS_BOTTOM = 26, 18, 6, 40
+_TICK = 14
+"""The room at the end of the axis: half of its last number."""
+_PRINTED_SHARE = 0.055
+"""How much of the width of a chart a part takes, at least, that has its number printed."""
+
+_PATTERNS = ("", "M0 6L6 0", "M0 3H6", "M0 0L6 6", "M3 0V6", "M0 0L6 6M0 6L6 0", "M0 3H6M3 0V6")
+
+
+@dataclass(frozen=True, slots=True)
+class StackedRow:
+    """A bar: its name, and a figure for each part. ``group`` is a heading above it."""
+
+    name: str
+    parts: Sequence[Cell]
+    group: str = ""
+
+
+def stacked_bars(
+    id_: str,
+    title: str,
+    kinds: Sequence[str],
+    rows: Sequence[StackedRow],
+    *,
+    across: str,
+    limit: int = MAX_DRAWN,
+    notes: Sequence[Markup | str] = (),
+) -> Chart:
+    """Draw a bar for each of the first rows: parts of one kind have one colour and pattern. The table has more."""
+    drawn = rows[:limit]
+    totals = [sum(part.number or 0.0 for part in row.parts) for row in drawn]
+    ticks = nice_ticks(0.0, max([*totals, 1e-9]), 4)
+    scale = Scale(0.0, ticks[-1])
+    groups = [row.group for row in drawn]
+    places, last = placed(groups, _BARS_TOP, _BAR_ROW)
+    bottom = last + 2
+    parts = [tag("defs", *_patterns(id_, len(kinds)))]
+    for layout in (WIDE, NARROW):
+        written = layout.fitted(row.name for row in drawn)
+        start, end = layout.names_end(written.values(), groups), 1 - _TICK / layout.width
+        layer = [layout.plot(start, end, _axis(ticks, scale, bottom, across))]
+        for row, place in zip(drawn, places, strict=True):
+            layer += layout.names(row.name, row.group, place, fits=written[row.name], height=_BAR_ROW, end=start)
+            layer.append(layout.plot(start, end, _bar(id_, kinds, row, place.middle, scale)))
+        parts.append(layout.layer(layer))
+    picture = drawing(id_, title, parts, width=None, height=bottom + _BARS_BOTTOM, class_="stacked")
+    left_out = [f"{len(drawn)} of {len(rows)} bars are drawn; the table has more."]
+    notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
+    return Chart(id_, title, picture, _parts_table(kinds, rows), notes, _legend(id_, kinds), wide=True)
+
+
+def _parts_table(kinds: Sequence[str], rows: Sequence[StackedRow]) -> TableView:
+    grouped = any(row.group for row in rows)
+    lines: list[list[Content]] = [
+        [*([row.group] if grouped else []), row.name, kind, part, part]
+        for row in rows
+        for kind, part in zip(kinds, row.parts, strict=True)
+        if part.number
+    ]
+    return TableView([*words(*[""] * (1 + grouped), "kind"), *numbers("value", "95 %")], lines)
+
+
+def _axis(ticks: Sequence[float], scale: Scale, bottom: float, across: str) -> Iterator[Markup]:
+    for tick in ticks:
+        x = percent(scale(tick))
+        yield line(x, _BARS_TOP, x, bottom, "grid")
+        yield label(x, bottom + 16, tick_text(tick, ticks), "tick mid")
+    yield label("50%", bottom + 34, across, "axis mid")
+
+
+def _bar(id_: str, kinds: Sequence[str], row: StackedRow, middle: float, scale: Scale) -> Iterator[Markup]:
+    start, top = 0.0, middle - _BAR / 2
+    for at, (kind, part) in enumerate(zip(kinds, row.parts, strict=True)):
+        value = part.number
+        if not value:
+            continue
+        left, right = scale(start), scale(start + value)
+        start += value
+        size = {"x": percent(left), "y": top, "width": percent(right - left), "height": _BAR}
+        boxes = [tag("rect", **size, class_="part"), tag("rect", **size, fill=f"url(#{id_}-p{at})")]
+        title = tag("title", f"{row.name}, {kind}: {part.said}")
+        if right - left >= _PRINTED_SHARE:
+            boxes.append(label(percent((left + right) / 2), middle + 4, svg_number(part), "mid"))
+        yield tag("g", title, *boxes, class_=series_class(at))
+
+
+def _patterns(id_: str, count: int) -> Iterator[Markup]:
+    for at in range(count):
+        lines = tag("path", d=_PATTERNS[at % SERIES], class_="hatch")
+        yield tag("pattern", lines, id=f"{id_}-p{at}", width=6, height=6, patternUnits="userSpaceOnUse")
+
+
+def _legend(id_: str, kinds: Sequence[str]) -> Markup:
+    items = []
+    for at, kind in enumerate(kinds):
+        boxes = [tag("rect", width=14, height=14, rx=2, class_="part")]
+        boxes.append(tag("rect", width=14, height=14, rx=2, fill=f"url(#{id_}-p{at})"))
+        swatch = tag("svg", *boxes, width=14, height=14, aria_hidden="true", class_=series_class(at))
+        items.append(tag("li", swatch, kind))
+    return tag("ul", *items, class_="legend")

@@ -13,12 +13,10 @@ from kshot.core.visible import metric_label
 from kshot.report.comparison import ShortNames, comparison_sentences, headline_rows, main_rows
 from kshot.report.comparison_view import COUNTS, SYSTEMS, comparison_view, pair_names, pair_of, task_name, warnings
 from kshot.report.figures import short_names
-from kshot.report.page.charts import chart_grid, folded, sentences
-from kshot.report.page.charts_rows import IntervalRow, interval_chart
+from kshot.report.page.charts import IntervalRow, chart_grid, folded, interval_chart, sentences
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.page_run import estimate, field_number
-from kshot.report.systems import shown_measures
-from kshot.report.verdicts import correction, p_value, system_name
+from kshot.report.verdicts import correction, p_value, shown_measures, system_name
 from kshot.report.view import Cell, Content, TableView, numbers, words
 from kshot.runs.swept_rows import SWEEP
 

@@ -23,8 +23,8 @@ from kshot.runs.run_state import moment
 from kshot.runs.spec_file import WHY
 
 if TYPE_CHECKING:
+    from kshot.report.page.packed_samples import SamplesRead
     from kshot.report.page.page_run import PageRun
-    from kshot.report.page.samples_read import SamplesRead
 
 
 _SHOWN = 5

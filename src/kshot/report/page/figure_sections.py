@@ -16,9 +16,17 @@ from kshot.core.specs import split_options
 from kshot.core.visible import metric_label
 from kshot.report.breakdown import Breakdown, By, FigureScale, breakdown, figure_scale, sorting, whole_of
 from kshot.report.figures import figures_view, number, short_names
-from kshot.report.page.charts import Chart, chart_grid, folded, sentences, table_html
+from kshot.report.page.charts import (
+    MAX_DRAWN,
+    Chart,
+    IntervalRow,
+    chart_grid,
+    folded,
+    interval_chart,
+    sentences,
+    table_html,
+)
 from kshot.report.page.charts_lines import line_chart
-from kshot.report.page.charts_rows import MAX_DRAWN, IntervalRow, interval_chart
 from kshot.report.page.markup import Section, tag, together
 from kshot.report.page.page_run import PageRun, estimate, field_number, mark_notes, system_names
 from kshot.report.page.svg import SERIES

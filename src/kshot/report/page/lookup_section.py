@@ -12,9 +12,17 @@ from kshot.core.failed_parts import p_text
 from kshot.core.records import ResultRow
 from kshot.report.cells import shortened
 from kshot.report.grid import finding_sentences, preview_of
-from kshot.report.page.charts import Chart, chart_grid, sentences
+from kshot.report.page.charts import (
+    Chart,
+    IntervalRow,
+    StackedRow,
+    chart_grid,
+    interval_chart,
+    sentences,
+    stacked_bars,
+    svg_number,
+)
 from kshot.report.page.charts_lines import line_chart
-from kshot.report.page.charts_rows import IntervalRow, StackedRow, interval_chart, stacked_bars, svg_number
 from kshot.report.page.markup import Section, command, tag, together
 from kshot.report.page.page_run import PageRun, estimate, mark_notes, system_names
 from kshot.report.page.svg import Scale, drawing, label, px, shade

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from kshot.core.records import ResultRow
-from kshot.report.page.charts import Chart, chart_grid, sentences
+from kshot.report.page.charts import Chart, IntervalRow, chart_grid, interval_chart, sentences
 from kshot.report.page.charts_lines import line_chart
-from kshot.report.page.charts_rows import IntervalRow, interval_chart
 from kshot.report.page.markup import Section, tag, together
 from kshot.report.page.page_run import (
     PageRun,
@@ -22,8 +21,7 @@ from kshot.report.page.page_run import (
     number_html,
     system_names,
 )
-from kshot.report.systems import searched_where, shown_measures
-from kshot.report.verdicts import verdicts
+from kshot.report.verdicts import searched_where, shown_measures, verdicts
 from kshot.report.view import Cell, Series
 
 _AT_K = re.compile(r"(?P<family>.+)@(?P<k>[0-9]{1,9})")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from kshot.report.page.calibration_section import calibration_section
-from kshot.report.page.charts import chart_grid, folded, sentences, table_html
+from kshot.report.page.charts import IntervalRow, chart_grid, folded, interval_chart, sentences, table_html
 from kshot.report.page.charts_lines import curve_chart
-from kshot.report.page.charts_rows import IntervalRow, interval_chart
 from kshot.report.page.comparison_section import between_runs, within_run
 from kshot.report.page.course_section import course_section
 from kshot.report.page.figure_sections import category_sections, draws_section, headline_section, shots_section
@@ -27,7 +26,7 @@ from kshot.runs.setting_differences import setting_differences, shared_settings,
 from kshot.runs.spec_file import recorded_versions
 
 if TYPE_CHECKING:
-    from kshot.report.page.samples_read import SamplesRead
+    from kshot.report.page.packed_samples import SamplesRead
     from kshot.runs.comparing import Comparison
 
 
