@@ -29,7 +29,7 @@ from kshot.report.page.svg import (
     series_class,
     tick_text,
 )
-from kshot.report.view import Cell, Column, Content, TableView, cell_of, numbers, words
+from kshot.report.view import INTERVAL, Cell, Column, Content, TableView, cell_of, numbers, words
 
 MAX_LISTED = 200
 """Rows of a table; ``summary.json`` has all."""
@@ -109,6 +109,26 @@ class Chart:
         caption, box = tag("figcaption", self.title), tag("div", self.picture, class_="scroll", **reached)
         class_ = " ".join(["chart", *(["wide"] if self.wide else []), *(["tall"] if self.tall else [])])
         return tag("figure", caption, self.legend, box, *notes, behind, class_=class_, id=self.id)
+
+
+def numbers_behind(
+    names: Sequence[str],
+    lines: Iterable[tuple[Sequence[str], Cell, Sequence[Cell | None]]],
+    heads: Sequence[str] = ("value", INTERVAL),
+) -> TableView:
+    """Return the table behind a picture: names, a figure with its interval, and counts.
+
+    ``names`` and ``heads`` are the headings of names and of numbers; a first name that is empty in all lines goes.
+    """
+    found = list(lines)
+    first = 0 if any(own[0] for own, _, _ in found) else 1
+    rows = [(*own[first:], figure, figure, *counts) for own, figure, counts in found]
+    return TableView([*words(*names[first:]), *numbers(*heads)], rows)
+
+
+def left_out(drawn: int, every: int, what: str) -> list[str]:
+    """Say how many rows of a chart are drawn, if not all are."""
+    return [f"{drawn} of {every} {what} are drawn; the table has more."] if drawn < every else []
 
 
 def chart_grid(charts: Iterable[Markup]) -> Markup:
@@ -272,23 +292,13 @@ def interval_chart(
     plots = [_IntervalPlot(drawn, ticks, heads, reference, layout) for layout in (WIDE, NARROW)]
     layers = [plot.layout.layer(plot.parts()) for plot in plots]
     picture = drawing(id_, title, layers, width=None, height=plots[0].bottom + _BOTTOM, class_="intervals")
-    left_out = [f"{len(drawn)} of {len(rows)} rows are drawn; the table has more."]
-    notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
-    return Chart(id_, title, picture, table or _figures_table(rows, heads), notes, wide=True)
-
-
-def _figures_table(rows: Sequence[IntervalRow], heads: Sequence[str]) -> TableView:
-    grouped, counts = any(row.group for row in rows), max((len(row.counts) for row in rows), default=0)
-    lines = [
-        (
-            *((row.group, row.name) if grouped else (row.name,)),
-            row.figure,
-            row.figure,
-            *(row.counts[at] if at < len(row.counts) else None for at in range(counts)),
-        )
-        for row in rows
-    ]
-    return TableView([*words(*[""] * (1 + grouped)), *numbers(*heads[: 2 + counts])], lines)
+    if table is None:
+        counts = max((len(row.counts) for row in rows), default=0)
+        lines = [
+            ((row.group, row.name), row.figure, [*row.counts, *[None] * (counts - len(row.counts))]) for row in rows
+        ]
+        table = numbers_behind(("", ""), lines, heads[: 2 + counts])
+    return Chart(id_, title, picture, table, (*notes, *left_out(len(drawn), len(rows), "rows")), wide=True)
 
 
 class _IntervalPlot:
@@ -419,20 +429,11 @@ def stacked_bars(
             layer.append(layout.plot(start, end, _bar(id_, kinds, row, place.middle, scale)))
         parts.append(layout.layer(layer))
     picture = drawing(id_, title, parts, width=None, height=bottom + _BARS_BOTTOM, class_="stacked")
-    left_out = [f"{len(drawn)} of {len(rows)} bars are drawn; the table has more."]
-    notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
-    return Chart(id_, title, picture, _parts_table(kinds, rows), notes, _legend(id_, kinds), wide=True)
-
-
-def _parts_table(kinds: Sequence[str], rows: Sequence[StackedRow]) -> TableView:
-    grouped = any(row.group for row in rows)
-    lines: list[list[Content]] = [
-        [*([row.group] if grouped else []), row.name, kind, part, part]
-        for row in rows
-        for kind, part in zip(kinds, row.parts, strict=True)
-        if part.number
-    ]
-    return TableView([*words(*[""] * (1 + grouped), "kind"), *numbers("value", "95 %")], lines)
+    parts_of_rows = ((row, *each) for row in rows for each in zip(kinds, row.parts, strict=True))
+    lines = (((row.group, row.name, kind), part, ()) for row, kind, part in parts_of_rows if part.number)
+    table = numbers_behind(("", "", "kind"), lines)
+    notes = (*notes, *left_out(len(drawn), len(rows), "bars"))
+    return Chart(id_, title, picture, table, notes, _legend(id_, kinds), wide=True)
 
 
 def _axis(ticks: Sequence[float], scale: Scale, bottom: float, across: str) -> Iterator[Markup]:

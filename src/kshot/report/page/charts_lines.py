@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kshot.report.cells import shortened
-from kshot.report.page.charts import Chart
+from kshot.report.page.charts import Chart, numbers_behind
 from kshot.report.page.markup import tag, together
 from kshot.report.page.svg import (
     SERIES,
@@ -25,7 +25,7 @@ from kshot.report.page.svg import (
     tick_text,
     ticks_within,
 )
-from kshot.report.view import Cell, Lines, Series, TableView, numbers, words
+from kshot.report.view import Cell, Lines, Series, TableView
 
 _MARKER, _FEW = 9.0, 4
 """The height of a mark: an interval that is no longer only hides others. Of more than a few lines, twice as long."""
@@ -79,7 +79,7 @@ def line_chart(
     lines = Lines(steps, series, across, bounds or ())
     plot = _LinePlot(lines, band)
     picture = drawing(id_, title, plot.parts(), width=_SMALL.width, height=_SMALL.height, class_=_SMALL.class_)
-    return Chart(id_, title, picture, _table(lines, named=True), (*notes, *_unnamed(series)))
+    return Chart(id_, title, picture, _table(lines), (*notes, *_unnamed(series)))
 
 
 def curve_chart(id_: str, title: str, lines: Lines, *, notes: Sequence[Markup | str] = ()) -> Chart:
@@ -94,22 +94,16 @@ def curve_chart(id_: str, title: str, lines: Lines, *, notes: Sequence[Markup | 
         own = id_ if form.class_ == "wide" else f"{id_}-{form.class_}"
         picture = drawing(own, title, plot.parts(), width=form.width, height=form.height, class_="curve")
         pictures.append(tag("div", picture, class_=form.class_))
-    table = _table(lines, named=any(each.name for each in lines.series))
-    return Chart(id_, title, together(pictures), table, (*notes, *_unnamed(lines.series)), wide=True)
+    return Chart(id_, title, together(pictures), _table(lines), (*notes, *_unnamed(lines.series)), wide=True)
 
 
 def _unnamed(series: Sequence[Series]) -> list[str]:
     return [f"{SERIES} of {len(series)} lines have names; the table has all."] if len(series) > SERIES else []
 
 
-def _table(lines: Lines, *, named: bool) -> TableView:
-    rows = [
-        (*((each.name,) if named else ()), step, found, found)
-        for each in lines.series
-        for step, found in zip(lines.steps, each.figures, strict=True)
-        if found is not None
-    ]
-    return TableView([*words(*[""] * named, lines.across), *numbers("value", "95 %")], rows)
+def _table(lines: Lines) -> TableView:
+    points = ((each.name, *point) for each in lines.series for point in zip(lines.steps, each.figures, strict=True))
+    return numbers_behind(("", lines.across), (((*names,), found, ()) for *names, found in points if found is not None))
 
 
 class _Plot:

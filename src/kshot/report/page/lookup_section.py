@@ -18,6 +18,7 @@ from kshot.report.page.charts import (
     StackedRow,
     chart_grid,
     interval_chart,
+    numbers_behind,
     sentences,
     stacked_bars,
     svg_number,
@@ -27,7 +28,7 @@ from kshot.report.page.markup import Section, command, tag, together
 from kshot.report.page.page_run import PageRun, estimate, mark_notes, system_names
 from kshot.report.page.svg import Scale, drawing, label, px, shade
 from kshot.report.verdicts import correction
-from kshot.report.view import Cell, Content, Series, TableView, numbers, words
+from kshot.report.view import Cell, Series, TableView, numbers, words
 from kshot.runs.headline import finite
 from kshot.runs.swept_rows import is_swept
 
@@ -58,7 +59,9 @@ def heat_map(
     """Draw rows of shaded cells; ``scale`` has the values of the lightest and of the darkest shade."""
     plot = _HeatPlot(columns, rows, across, Scale(*scale))
     picture = drawing(id_, title, plot.parts(), width=plot.width, height=plot.height, class_="heat")
-    return Chart(id_, title, picture, _table(columns, rows), notes, scrolls=True)
+    cells = ((row, *each) for row in rows for each in zip(columns, row.cells, strict=True))
+    lines = (((row.group, row.name, column), found, ()) for row, column, found in cells if found is not None)
+    return Chart(id_, title, picture, numbers_behind(("", "", ""), lines), notes, scrolls=True)
 
 
 class _HeatPlot:
@@ -101,17 +104,6 @@ def _cell(found: Cell, place: tuple[float, float], width: float, name: str, scal
     box = tag("rect", x=px(x + 1), y=px(y + 1), width=px(width - 2), height=px(_ROW - 2), rx=3)
     written = label(px(x + width / 2), y + _ROW / 2 + 4, svg_number(found), "mid")
     return tag("g", tag("title", f"{name}: {found.said}"), box, written, class_=f"cell {class_}")
-
-
-def _table(columns: Sequence[str], rows: Sequence[HeatRow]) -> TableView:
-    grouped = any(row.group for row in rows)
-    lines: list[list[Content]] = [
-        [*([row.group] if grouped else []), row.name, column, found, found]
-        for row in rows
-        for column, found in zip(columns, row.cells, strict=True)
-        if found is not None
-    ]
-    return TableView([*words(*[""] * (2 + grouped)), *numbers("value", "95 %")], lines)
 
 
 _Cell: TypeAlias = tuple[str, str, int]
