@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kshot.core.records import ResultRow
 from kshot.report.cells import SafeText, assembled, block, cell, joined
 
 _DIGEST_LETTERS = 12
@@ -115,29 +114,21 @@ def question_place(prompt: Any, shots: int | None) -> QuestionPlace:
 
     None: the run does not say. Then only the earlier messages of a conversation are before the question.
     """
-    prompt = with_shown_media(prompt)
-    if not is_conversation(prompt):
-        start, count = _question_start(prompt if isinstance(prompt, str) else written(prompt), shots or 0)
-        return QuestionPlace(0, start, counted(count, "example") if start else "")
-    folded = _messages_above(prompt, shots)
-    start, count = _question_start(prompt[-1]["content"], shots or 0) if not folded else (0, 0)
-    if start:  # examples and question are one message
-        return QuestionPlace(len(prompt) - 1, start, counted(count, "example"))
-    what = counted(folded, "message") if shots is None else counted(shots, "example")
-    return QuestionPlace(folded, 0, what if folded else "")
+    messages = whole_prompt(prompt).messages
+    last, system = len(messages) - 1, int(messages[0][0] == "system")
+    folded = last if shots is None else min(system + 2 * shots, last)
+    if folded > system:
+        return QuestionPlace(folded, 0, counted(folded, "message") if shots is None else counted(shots, "example"))
+    start, count = _question_start(messages[last][1], shots or 0)  # examples and question are one message, or a text
+    return QuestionPlace(last, start, counted(count, "example")) if start else QuestionPlace()
 
 
 def folded_prompt(prompt: Any, shots: int | None) -> FoldedPrompt:
     """Return a prompt without the examples before its question; ``shots`` as in ``question_place``."""
-    prompt = with_shown_media(prompt)
-    place = question_place(prompt, shots)
-    if not is_conversation(prompt):
-        text = prompt if isinstance(prompt, str) else written(prompt)
-        return FoldedPrompt([("", text[place.start :])], place.above, place.start)
+    messages, place = whole_prompt(prompt).messages, question_place(prompt, shots)
     if place.start:
-        return FoldedPrompt([("", prompt[place.message]["content"][place.start :])], place.above, place.start)
-    size = sum(len(message["content"]) for message in prompt[: place.message])
-    asked = [(str(message["role"]), message["content"]) for message in prompt[place.message :]]
+        return FoldedPrompt([("", messages[place.message][1][place.start :])], place.above, place.start)
+    asked, size = messages[place.message :], sum(len(content) for _, content in messages[: place.message])
     alone = len(asked) == 1 and asked[0][0] == "user"
     return FoldedPrompt([("", asked[0][1])] if alone else asked, place.above, size)
 
@@ -168,13 +159,6 @@ def is_conversation(prompt: Any) -> bool:
         and bool(prompt)
         and all(isinstance(each, dict) and isinstance(each.get("content"), str) and "role" in each for each in prompt)
     )
-
-
-def _messages_above(prompt: list[ResultRow], shots: int | None) -> int:
-    """Return how many messages are before the question; a run that says how many examples it shows helps."""
-    system = 1 if prompt[0]["role"] == "system" else 0
-    start = len(prompt) - 1 if shots is None else min(system + 2 * shots, len(prompt) - 1)
-    return start if start > system else 0
 
 
 def _question_start(text: str, shots: int) -> tuple[int, int]:

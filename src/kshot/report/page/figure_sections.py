@@ -66,10 +66,10 @@ def headline_section(runs: Sequence[PageRun]) -> Section | None:
     for found in main:
         by_scale.setdefault(figure_scale(found.row), []).append(found)
     every = [each for at, found in enumerate(by_scale.values(), 1) for each in _in_charts(f"headline-{at}", found)]
-    sizes = accumulate(min(len(each.found), MAX_DRAWN) for each in every)
+    sizes = accumulate(min(len(figures), MAX_DRAWN) for _, figures in every)
     drawn = sum(size <= _MAX_ROWS for size in sizes)
-    charts = [_chart(each.id, each.found, names) for each in every[:drawn]]
-    not_drawn = [figure for each in every[drawn:] for figure in each.found]
+    charts = [_chart(id_, figures, names) for id_, figures in every[:drawn]]
+    not_drawn = [figure for _, figures in every[drawn:] for figure in figures]
     shown, rest = charts[:_MAX_CHARTS], charts[_MAX_CHARTS:]
     said = sentences(line for run in runs for line in _verdicts(run, named=len(runs) > 1))
     parts = [said, chart_grid(chart.html for chart in shown)]
@@ -90,29 +90,26 @@ def _main(run: PageRun) -> list[ResultRow]:
     return [row for row in found if row.get("kind") != "lookup" and not is_swept(row)]  # these have own sections
 
 
-class _InChart(NamedTuple):
-    """The figures of one chart, and its id."""
-
-    id: str
-    found: Sequence[_Figure]
-
-
-def _in_charts(id_: str, found: Sequence[_Figure]) -> Iterator[_InChart]:
-    """Yield the figures on one scale; where a chart has no room for all, those of each task."""
+def _in_charts(id_: str, found: Sequence[_Figure]) -> Iterator[tuple[str, Sequence[_Figure]]]:
+    """Yield the id and the figures of each chart: all on one scale, or those of each task where there is no room."""
     tasks: dict[str, list[_Figure]] = {}
     for each in found:
         tasks.setdefault(_task(each, found), []).append(each)
     if len(found) <= MAX_DRAWN or len(found) == len(tasks):
-        yield _InChart(id_, found)
-        return
-    for at, figures in enumerate(tasks.values(), 1):
-        yield _InChart(f"{id_}-{at}", figures)
+        yield id_, found
+    else:
+        yield from ((f"{id_}-{at}", figures) for at, figures in enumerate(tasks.values(), 1))
 
 
 def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Chart:
     """Draw figures on one scale: rows are systems, tasks, or systems below each task."""
     metric, upwards, bounds = figure_scale(found[0].row)
-    bounds = bounds or _bounds_of_parts(found[0])
+    if not bounds:  # the row of an average has none: those of what it averages, if they agree
+        results = found[0].run.record.results
+        known = {
+            tuple(row["bounds"]) for row in results if row["metric"] == found[0].row["metric"] and row.get("bounds")
+        }
+        bounds = known.pop() if len(known) == 1 else ()
     tasks = dict.fromkeys(_task(each, found) for each in found)
     systems = dict.fromkeys(names[each.system] for each in found)
     many = len(systems) > SERIES  # then colours tell nothing, and the best ones come first
@@ -129,13 +126,6 @@ def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], s
     alone = f" · {next(iter(tasks))}" if len(tasks) == 1 and len(systems) > 1 else ""
     title = f"{metric}{alone}{'' if upwards else ', lower is better'}"
     return interval_chart(id_, title, rows, heads=("value", "95 %", *counted), bounds=bounds)
-
-
-def _bounds_of_parts(figure: _Figure) -> tuple[float | None, ...]:
-    """Return the ends of the scale of an average, whose row has none: those of what it averages, if they agree."""
-    parts = [row for row in figure.run.record.results if row["metric"] == figure.row["metric"] and row.get("bounds")]
-    known = {tuple(row["bounds"]) for row in parts}
-    return known.pop() if len(known) == 1 else ()
 
 
 def _task(each: _Figure, found: Sequence[_Figure]) -> str:
@@ -197,13 +187,6 @@ _TITLES: dict[By, tuple[str, str]] = {
 }
 
 
-class _PartFigure(NamedTuple):
-    """A figure of a part of a task, and its run."""
-
-    run: PageRun
-    row: ResultRow
-
-
 def category_sections(runs: Sequence[PageRun]) -> list[Section]:
     """Return the sections by category and by subset, of those that the runs have."""
     return [section for by in _TITLES if (section := _section(runs, by)) is not None]
@@ -211,17 +194,17 @@ def category_sections(runs: Sequence[PageRun]) -> list[Section]:
 
 def _section(runs: Sequence[PageRun], by: By) -> Section | None:
     id_, title = _TITLES[by]
-    parts: list[_PartFigure] = []
+    parts: list[_Figure] = []
     told: dict[str, None] = {"The worst come first.": None}
     for run in runs:
         rows = [row for row in run.record.results if row.get("kind") != "lookup"]
         with suppress(UsageError):  # the run has no such figures
             found = breakdown(rows, by)
-            parts += [_PartFigure(run, row) for row in found.every]
+            parts += [_Figure(run, row) for row in found.every]
             told |= dict.fromkeys(_told(found, by))
     if not parts:
         return None
-    scales: dict[FigureScale, list[_PartFigure]] = {}
+    scales: dict[FigureScale, list[_Figure]] = {}
     for part in parts:
         scales.setdefault(figure_scale(part.row), []).append(part)
     charts = [
@@ -234,17 +217,13 @@ def _section(runs: Sequence[PageRun], by: By) -> Section | None:
     return Section(id_, title, together((said, chart_grid(charts), mark_notes(part.row for part in parts), *more)))
 
 
-def _together(parts: Sequence[_PartFigure], by: By, runs: Sequence[PageRun]) -> list[_PartFigure]:
+def _together(parts: Sequence[_Figure], by: By, runs: Sequence[PageRun]) -> list[_Figure]:
     """Return the figures with those of one part beside each other, in the order in which its first one comes."""
-    held: dict[tuple[str, str], list[_PartFigure]] = {}
+    held: dict[tuple[str, str], list[_Figure]] = {}
     for part in parts:
         held.setdefault((str(part.row[by]), whole_of(part.row, by)), []).append(part)
-    order = {key: at for at, key in enumerate(system_names(runs))}
-    return [
-        part
-        for those in held.values()
-        for part in sorted(those, key=lambda part: order[part.run.key, str(part.row.get("model", ""))])
-    ]
+    order = list(system_names(runs))
+    return [part for those in held.values() for part in sorted(those, key=lambda part: order.index(part.system))]
 
 
 def _told(found: Breakdown, by: By) -> Iterator[str]:
@@ -256,9 +235,9 @@ def _told(found: Breakdown, by: By) -> Iterator[str]:
         yield f"{many} without a figure, because every sample failed, {come} last."
 
 
-def _parts_chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
+def _parts_chart(id_: str, parts: Sequence[_Figure], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
     names = system_names(runs)
-    drawn = {(part.run.key, str(part.row.get("model", ""))) for part in parts}
+    drawn = {part.system for part in parts}
     systems = {key: at for at, key in enumerate(key for key in names if key in drawn)}
     wholes = dict.fromkeys(whole_of(part.row, by) for part in parts)
     metric, upwards, bounds = figure_scale(parts[0].row)
@@ -266,11 +245,10 @@ def _parts_chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, run
     fields = ("n", "failed") if failed else ("n",)
     rows = []
     for part in parts:
-        key = part.run.key, str(part.row.get("model", ""))
         name = str(part.row[by]) + (f" · {whole_of(part.row, by)}" if len(wholes) > 1 else "")
-        shown, group = (names[key], name) if len(systems) > 1 else (name, "")
+        shown, group = (names[part.system], name) if len(systems) > 1 else (name, "")
         counts = [field_number(part.run, part.row, each) for each in fields]
-        rows.append(IntervalRow(shown, estimate(part.run, part.row), counts, group, systems[key]))
+        rows.append(IntervalRow(shown, estimate(part.run, part.row), counts, group, systems[part.system]))
     heads = ("value", "95 %", *fields)
     whole = f" · {next(iter(wholes))}" if len(wholes) == 1 and next(iter(wholes)) else ""
     told = f"{metric} {title.lower()}{whole}{'' if upwards else ', lower is better'}"
