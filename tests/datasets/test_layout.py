@@ -8,7 +8,7 @@ import kshot
 from kshot.backends.texts import scored_parts
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Message, Prompt, plain
-from kshot.datasets.layout import Layout
+from kshot.datasets.compiler import Layout
 from kshot.metrics import Perplexity
 from tests.datasets.fakes import CHOICES, QUESTIONS, asked, choice, generation, says, seen, texts, turns
 

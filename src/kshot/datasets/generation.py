@@ -10,11 +10,15 @@ from kshot.core.metric import Metric
 from kshot.core.records import Answers, Choice, Dialogue, Gold, Prompt, RequestGenerator, Row, Sample, Target
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
-from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts, TokenCounter
 from kshot.datasets.dataset import Dataset
-from kshot.datasets.examples import TokenCounter
-from kshot.datasets.post_processing import post_processing_of
-from kshot.datasets.replies import refuse_cleanup, refuse_sampling_options, reply_extractor, sampling_options
+from kshot.datasets.replies import (
+    post_processing_of,
+    refuse_cleanup,
+    refuse_sampling_options,
+    reply_extractor,
+    sampling_options,
+)
 from kshot.methods import converse, generate, likelihood, repeat, rolling_likelihood
 from kshot.metrics import Greedy, PassAtK, Perplexity
 from kshot.metrics.passatk import check_programs, programs_needed

@@ -24,9 +24,8 @@ from kshot.core.specs import Spec, parse_spec
 from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.watcher import PlannedTask
 from kshot.datasets import catalogue
-from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TokenCounter
 from kshot.datasets.dataset import Dataset, display_name, load_args_of, name_of, where_of
-from kshot.datasets.examples import TokenCounter
 from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.llmbox.classes import LLMBoxDataset
 from kshot.datasets.llmbox.compiler import compile_llmbox

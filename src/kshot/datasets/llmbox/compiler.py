@@ -18,16 +18,13 @@ from kshot.core.metric import Measure, judged, measure_names
 from kshot.core.records import AnyOption, Failed, Gold, Option, Prompt, Repeats, Row, Sample, Target, bare
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
-from kshot.datasets.choices import choices_of, has_contexts
-from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, Layout, ShownExamples, TokenCounter
 from kshot.datasets.dataset import Dataset, where_of
-from kshot.datasets.examples import ShownExamples, TokenCounter
 from kshot.datasets.generation import GenerationCompiler
-from kshot.datasets.layout import Layout
 from kshot.datasets.llmbox.classes import LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice, TokenLengths
 from kshot.datasets.llmbox.metrics import WordAccuracy
 from kshot.datasets.llmbox.programs import refusals_raised
-from kshot.datasets.multiple_choice import MultipleChoiceCompiler
+from kshot.datasets.multiple_choice import MultipleChoiceCompiler, choices_of, has_contexts
 from kshot.datasets.rendering import copied
 from kshot.datasets.replies import SAMPLING_OPTIONS
 from kshot.methods import rolling_likelihood
