@@ -14,11 +14,11 @@ from kshot.backends.pool.settings import PoolSettings
 from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import KshotError, UsageError
-from kshot.core.options import flag, settings_names, with_options
+from kshot.core.options import flag, settings_names
 from kshot.core.protocols import Model, Source
 from kshot.core.registry import check_config_file
 from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings, ShardSettings
-from kshot.core.specs import parse_spec, split_options
+from kshot.core.specs import parse_spec, split_options, with_options
 from kshot.core.task import Task
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.core.command_line import HIDDEN, without_secrets
+from kshot.core.shareable import HIDDEN, without_secrets
 
 SECRET = "Tr0ub4dor-and-3"
 

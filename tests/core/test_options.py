@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kshot.core.errors import UsageError
-from kshot.core.options import Options, flag, option, options_from, with_options
-from kshot.core.specs import parse_spec
+from kshot.core.options import Options, flag, option, options_from
+from kshot.core.specs import parse_spec, with_options
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import pytest
 import kshot
 from kshot.core.errors import DataError
 from kshot.core.records import Gold, Sample
-from kshot.datasets.llmbox.metrics import BY_NAME
+from kshot.datasets.llmbox.classes import METRICS
 from tests.datasets.fakes import Fake, says
 from tests.datasets.llmbox_tree import GENERATION, ROWS, Tree, changed
 
@@ -16,7 +16,7 @@ def tree(tmp_path):
 
 
 def scored(name, predictions, references, **options):
-    return BY_NAME[name](**options)(predictions, references)
+    return METRICS[name](**options)(predictions, references)
 
 
 def test_references_may_be_a_text_a_number_or_a_list():
@@ -27,7 +27,7 @@ def test_references_may_be_a_text_a_number_or_a_list():
     }
     for name in ("Em", "F1"):
         with pytest.raises(TypeError):
-            BY_NAME[name]("nltk")
+            METRICS[name]("nltk")
 
 
 def test_accuracy_has_a_tag():
@@ -36,7 +36,7 @@ def test_accuracy_has_a_tag():
 
 
 def test_word_accuracy_cuts_the_prediction_to_the_tokens_of_the_reference():
-    metric = BY_NAME["WordAccuracy"]()
+    metric = METRICS["WordAccuracy"]()
     assert metric([" door and more", "doors"], [" door", " door"]) == {"Word Accuracy": 50.0}
     by_letters = metric.counting(len)
     assert by_letters([" doors", " dour"], [" door", " door"]) == {"Word Accuracy": 50.0}
@@ -61,7 +61,7 @@ def test_word_accuracy_uses_the_tokenizer_of_the_model(tree):
 
 def test_programs_stand_inside_their_reference():
     reference = "def f(x):\n{pred}\nassert f(1) == 2, '{not a place}'"
-    metric = BY_NAME["PassAtK"]()
+    metric = METRICS["PassAtK"]()
     assert metric(["    return x + 1", "    return x"], [reference] * 2) == {"pass@1": 50.0}
 
 
@@ -73,12 +73,12 @@ def test_ifeval_is_the_mean_over_instructions():
     replies = ["plain", "Sure, here:\nplain"]
     assert scored("IFEval", replies, rows, type="strict") == {"IFEval:strict": pytest.approx(100 / 3)}
     assert scored("IFEval", replies, rows, type="loose") == {"IFEval:loose": pytest.approx(200 / 3)}
-    (own,) = BY_NAME["IFEval"]().measures
+    (own,) = METRICS["IFEval"]().measures
     assert (own.aggregate.key, own.aggregate([(0.0, 0.0)])) == ("share", None)  # like a config's: nothing of nothing
     with pytest.raises(DataError, match=r"IFEval:strict wants the column 'kwargs'; the row has: instruction_id_list"):
         scored("IFEval", ["x"], [{"instruction_id_list": ["a"]}])
     with pytest.raises(DataError, match="IFEval has the type 'odd'"):
-        BY_NAME["IFEval"](type="odd")
+        METRICS["IFEval"](type="odd")
 
 
 def test_gaokao_sums_points():
@@ -119,7 +119,7 @@ def test_gaokao_sums_points():
 @pytest.mark.parametrize("score", [1, 2.5])
 def test_gaokao_scores_a_list_of_rows_by_the_kind_of_question(task, prediction, answer, reached, score):
     reference = [{"answer": answer, "task": task, "score": score}]
-    metric = BY_NAME["GaokaoBenchMetric"]()
+    metric = METRICS["GaokaoBenchMetric"]()
     assert metric.rate(prediction, reference) == {"GaokaoBench": (reached * score, score * len(answer))}
 
 
@@ -162,9 +162,9 @@ def test_an_exam_is_scored_over_all_its_rows(tree):
 
 
 def test_the_judge_is_asked_by_type():
-    single = BY_NAME["GPTEval"](multi_turn=True, type="single")
+    single = METRICS["GPTEval"](multi_turn=True, type="single")
     assert (single.multi_turn, single.pairwise) == (True, False)
-    pairwise = BY_NAME["GPTEval"](type="pairwise")
+    pairwise = METRICS["GPTEval"](type="pairwise")
     row = {"instruction": "Say it.", "output": "It.", "generator": "x"}
     sample = Sample("0", {"source": "Say it."}, Gold(row))
     assert pairwise.reference_answers(sample) == ("It.",)
@@ -172,7 +172,7 @@ def test_the_judge_is_asked_by_type():
     assert len(asked) == 2
     assert "It." in asked[0].prompt.text
     with pytest.raises(DataError, match="GPTEval has the type 'triple'"):
-        BY_NAME["GPTEval"](type="triple")
+        METRICS["GPTEval"](type="triple")
 
 
 def test_an_external_service_is_refused_when_it_is_run_not_when_it_is_previewed(tree):
@@ -183,6 +183,6 @@ def test_an_external_service_is_refused_when_it_is_run_not_when_it_is_previewed(
 
 
 def test_perplexity_and_rouge_have_their_names():
-    assert BY_NAME["PPL"]().name == "PPL"
+    assert METRICS["PPL"]().name == "PPL"
     assert set(scored("Rouge", ["a b"], ["a b"])) == {"ROUGE-1", "ROUGE-2", "ROUGE-L"}
     assert set(scored("Bleu", ["a b c d"], ["a b c d"])) == {"Sentence_BLEU", "Corpus_BLEU"}

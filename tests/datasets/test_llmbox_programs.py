@@ -10,7 +10,7 @@ import pytest
 import kshot
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.records import Generated
-from kshot.datasets.llmbox.programs import answers, refusals_raised
+from kshot.datasets.llmbox.imports import program_answers, refusals_raised
 from kshot.sandbox import program as sandbox
 from tests.datasets.fakes import Fake
 from tests.datasets.llmbox_tree import GENERATION, Tree, changed
@@ -202,7 +202,7 @@ def test_functions_of_a_neighbour_run_nothing_either(tree, tmp_path):
 
 
 def test_code_that_runs_within_other_code_has_programs_of_its_own():
-    names = answers(__file__)
+    names = program_answers(__file__)
     with refusals_raised():
         names["exec"]("x = 1")
         with refusals_raised(), pytest.raises(NameError):

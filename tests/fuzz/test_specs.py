@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kshot.cleanups import make_cleanup
 from kshot.core.errors import UsageError
-from kshot.core.options import options_from, with_options
-from kshot.core.specs import construct, option_text, parse_spec, read_option, split_names, split_options
+from kshot.core.options import options_from
+from kshot.core.specs import construct, option_text, parse_spec, read_option, split_names, split_options, with_options
 from kshot.metrics.judge import read_scale
 from kshot.metrics.ranking import checked_measures, parse_measure
 from kshot.passages.built_in_chunkers import built_in_chunker

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import DataError
 from kshot.core.extras import is_installed
-from kshot.tables.files import load_raw_dataset_from_file, read_file
-from kshot.tables.splits import first_rows, slice_rows, split_name
+from kshot.tables.files import first_rows, load_raw_dataset_from_file, read_file, slice_rows, split_name
 from tests.fuzz.harness import (
     DEEP,
     HUGE_INT,

@@ -15,7 +15,7 @@ from kshot.backends.search.bm25 import Bm25
 from kshot.backends.search.neural import Dense, Late
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import RunError, UsageError
-from kshot.core.executing import InlineExecutor
+from kshot.core.protocols import InlineExecutor
 from kshot.core.work_folders import resumable_folder
 from kshot.index import encoders
 from kshot.index import store as stores

@@ -157,6 +157,6 @@ def test_the_limit_is_named():
 
 
 def test_no_value_allows_more_than_the_largest_limit(monkeypatch):
-    monkeypatch.setattr("kshot.prompts.limited.MAX_BUDGET_CHARACTERS", 30_000_000)
+    monkeypatch.setattr("kshot.prompts.strings.MAX_BUDGET_CHARACTERS", 30_000_000)
     with pytest.raises(DataError, match="the limit is 30,000,000 characters"):
         compile_string("{{ c * 9 }}")({"c": "x" * 5_000_000})

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.core.errors import DataError
-from kshot.tables.splits import LazyRows, slice_rows
+from kshot.tables.files import LazyRows, slice_rows
 from tests.tables.rows import ROWS, load, write
 
 NUMBERS = [{"n": i} for i in range(40)]

@@ -14,9 +14,9 @@ from kshot.cli.parser import COMMANDS, parser
 from kshot.cli.streams import OutputError, drop_output, flushed, protect, protected, say
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
-from kshot.core.command_line import COMMAND
 from kshot.core.errors import KshotError, UsageError, unforeseen
 from kshot.core.postponed import BatchesOpen
+from kshot.core.shareable import COMMAND
 
 if TYPE_CHECKING:
     import argparse

@@ -12,7 +12,7 @@ from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.prompts.dialogue import Filled, Messages, PromptList
-from kshot.prompts.prompt_template import PromptTemplate
+from kshot.prompts.templates import PromptTemplate
 
 _PARTS = ("prompt_template", "ice_template")
 

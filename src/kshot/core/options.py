@@ -10,14 +10,11 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from typing_extensions import Self
 
 from kshot.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from kshot.core.specs import Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,8 +268,8 @@ def settings_names(*owners: type[Options]) -> frozenset[str]:
 
 def options_from(cls: type[OptionsT], given: Mapping[str, Any]) -> OptionsT:
     """Make settings from Python values by name; an unknown name is an error that lists the known ones."""
-    declared = _declared(cls, given)
-    values = {name: _read(name, declared[name], value) for name, value in given.items()}
+    declared = options_named(cls, given)
+    values = {name: read_value(name, declared[name], value) for name, value in given.items()}
     swept = {
         name: values.pop(name) for name in declared if declared[name].sweeps and isinstance(given.get(name), _MANY)
     }
@@ -281,25 +278,7 @@ def options_from(cls: type[OptionsT], given: Mapping[str, Any]) -> OptionsT:
     return cls(**values, **one, sweep=several)
 
 
-def with_options(settings: OptionsT, spec: Spec | None) -> OptionsT:
-    """Return the settings of one dataset: those of the run, changed by the options of its spec."""
-    if spec is None or not spec.options:
-        return settings
-    import inspect  # imported here: ``kshot --help`` needs neither
-
-    from kshot.core.specs import read_option
-
-    declared = _declared(type(settings), spec.options, where=spec.shown)
-    changed: dict[str, Any] = {}
-    for name, text in spec.options.items():
-        kind = declared[name].kind.__name__
-        annotation = f"Sequence[{kind}]" if declared[name].several else kind
-        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
-        changed[name] = _read(name, declared[name], read_option(parameter, text, spec.shown))
-    return settings.with_values(**changed)
-
-
-def _declared(cls: type[Options], names: Iterable[str], *, where: str = "") -> dict[str, OptionField]:
+def options_named(cls: type[Options], names: Iterable[str], *, where: str = "") -> dict[str, OptionField]:
     """Return the options of a class; a name that is not among them is an error."""
     declared = cls.declared()
     unknown = sorted(set(names) - set(declared))
@@ -312,7 +291,7 @@ def _declared(cls: type[Options], names: Iterable[str], *, where: str = "") -> d
 _MANY = (list, tuple, range)
 
 
-def _read(name: str, declared: OptionField, value: Any) -> Any:
+def read_value(name: str, declared: OptionField, value: Any) -> Any:
     """Convert a Python value to the type of the option: a single stop string becomes a tuple, and so on."""
     if value is None:
         return declared.default

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError, UsageError
+from kshot.core.options import OptionsT, options_named, read_value
+from kshot.core.shareable import without_secrets
 
 T = TypeVar("T")
 
@@ -161,6 +162,20 @@ def chosen_options(
     if missing:
         raise UsageError(f"it needs the option {missing[0]!r}", where=spec.shown, hint=f"Write …,{missing[0]}=VALUE.")
     return chosen
+
+
+def with_options(settings: OptionsT, spec: Spec | None) -> OptionsT:
+    """Return the settings of one dataset: those of the run, changed by the options of its spec."""
+    if spec is None or not spec.options:
+        return settings
+    declared = options_named(type(settings), spec.options, where=spec.shown)
+    changed: dict[str, Any] = {}
+    for name, text in spec.options.items():
+        kind = declared[name].kind.__name__
+        annotation = f"Sequence[{kind}]" if declared[name].several else kind
+        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+        changed[name] = read_value(name, declared[name], read_option(parameter, text, spec.shown))
+    return settings.with_values(**changed)
 
 
 _REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)

@@ -1,4 +1,4 @@
-"""What kshot makes of a dataset class: samples of its rows, prompts with examples, and in the end a Task."""
+"""What kshot makes of a dataset class: samples of its rows, the examples that they show, prompts, and a Task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kshot.datasets.settings import DatasetSettings
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
 from kshot.statistics.averages import Average
-from kshot.tables.splits import first_rows
+from kshot.tables.files import first_rows
 
 TokenCounter: TypeAlias = Callable[[str], int]
 

@@ -15,8 +15,8 @@ from kshot.core.metric import Metric
 from kshot.datasets.rendering import copied
 from kshot.datasets.settings import DatasetSettings
 from kshot.prompts import jinja_environment
+from kshot.tables.files import LazyRows, Rows
 from kshot.tables.loading import get_raw_dataset_loader
-from kshot.tables.splits import LazyRows, Rows
 
 
 class Dataset:

@@ -1,4 +1,4 @@
-"""Multiple choice: by perplexity, by the probability of a letter, or by generation."""
+"""Multiple choice: the options of a row, asked by perplexity, by the probability of a letter, or by generation."""
 
 from __future__ import annotations
 

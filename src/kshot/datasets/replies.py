@@ -1,4 +1,4 @@
-"""Replies: the options of generation, and the answer taken out of a reply."""
+"""Replies: the options of generation, the answer taken out of a reply, and ``post_processing`` of all answers."""
 
 from __future__ import annotations
 

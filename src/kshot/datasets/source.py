@@ -15,12 +15,12 @@ from typing import Any
 
 from kshot.cleanups import CLEANUPS
 from kshot.core.errors import DataError, KshotError, UsageError
-from kshot.core.options import settings_names, with_options
+from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
 from kshot.core.settings import GenerationSettings
-from kshot.core.specs import Spec, parse_spec
+from kshot.core.specs import Spec, parse_spec, with_options
 from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.watcher import PlannedTask
 from kshot.datasets import catalogue
@@ -29,7 +29,7 @@ from kshot.datasets.dataset import Dataset, display_name, load_args_of, name_of,
 from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.llmbox.classes import LLMBoxDataset
 from kshot.datasets.llmbox.compiler import compile_llmbox
-from kshot.datasets.llmbox.files import load_dataset_file
+from kshot.datasets.llmbox.imports import load_dataset_file
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
 from kshot.datasets.rows.classes import RowsDataset, compile_rows
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings

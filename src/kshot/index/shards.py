@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kshot.core.corpus import Corpus
-from kshot.core.executing import Executor, InlineExecutor, ShardedIndex, Work
-from kshot.core.protocols import ProgressCallback
+from kshot.core.protocols import Executor, InlineExecutor, ProgressCallback, ShardedIndex, Work
 from kshot.core.work_folders import DIGEST_BYTES, file_digest
 from kshot.index.ranking import Array
 

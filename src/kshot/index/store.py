@@ -14,9 +14,8 @@ from typing import Any
 
 from kshot.core.durable import disk_hint, sync_folder
 from kshot.core.errors import BackendError, RunError
-from kshot.core.executing import Executor, InlineExecutor, ShardedIndex
 from kshot.core.kill_points import reach
-from kshot.core.protocols import ProgressCallback
+from kshot.core.protocols import Executor, InlineExecutor, ProgressCallback, ShardedIndex
 from kshot.core.work_folders import (
     cache_folder,
     file_digest,

@@ -19,8 +19,7 @@ from kshot.core.records import Row
 from kshot.core.regexes import SECONDS, compiled
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.functions import Functions
-from kshot.prompts.limited import BUDGET_CHARACTERS, LimitedEnvironment, RenderingLimitError
-from kshot.prompts.strings import Render, compile_jinja
+from kshot.prompts.strings import BUDGET_CHARACTERS, LimitedEnvironment, Render, RenderingLimitError, compile_jinja
 
 _MARK = re.compile(r"\{\{|\{%|\{#")
 _LINE_END = re.compile(r"\r\n|\r")

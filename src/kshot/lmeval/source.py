@@ -18,10 +18,9 @@ from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.extras import require
 from kshot.core.failed_parts import with_parts_named
 from kshot.core.metric import Measure, measure_names
-from kshot.core.options import with_options
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
-from kshot.core.specs import Spec, option_text, split_options
+from kshot.core.specs import Spec, option_text, split_options, with_options
 from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.text_files import read_at_most
 from kshot.core.watcher import PlannedTask

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TextIO, TypeGuard, cast
 
 from kshot.core import interrupts
-from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.extras import require_all
 from kshot.core.registry import Entry, Registry
+from kshot.core.shareable import without_secrets
 from kshot.core.specs import parse_spec
 from kshot.core.visible import one_line
 from kshot.core.watcher import PassingWatcher, RunEnd, Watcher

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kshot import __version__
-from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError
 from kshot.core.records import ResultRow
-from kshot.core.shareable import shareable, well_formed
+from kshot.core.shareable import shareable, well_formed, without_secrets
 from kshot.core.text_files import parse_json, path_inside, read_at_most
 from kshot.core.visible import metric_label, one_line
 from kshot.core.watcher import Meter, PlannedTask, RunEnd, Watcher

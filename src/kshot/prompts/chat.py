@@ -18,7 +18,7 @@ from kshot.core.content import Content, TextPart, before_content
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Message, Prompt
 from kshot.core.text_files import read_text
-from kshot.prompts.limited import LimitedEnvironment, RenderingLimitError, rendered
+from kshot.prompts.strings import LimitedEnvironment, RenderingLimitError, rendered
 
 if TYPE_CHECKING:
     from jinja2.parser import Parser

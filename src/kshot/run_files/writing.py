@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kshot.core.command_line import HIDDEN, without_secrets
 from kshot.core.errors import UsageError
 from kshot.core.options import flag
+from kshot.core.shareable import HIDDEN, without_secrets
 from kshot.run_files.reading import FLAGS, FOLDER, GATES, LISTS, NAME, TEXTS, entry_of
 from kshot.settings import Settings, settings_from
 

@@ -8,11 +8,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from kshot.core.command_line import recorded_command
 from kshot.core.errors import KshotError, RunError
 from kshot.core.extras import versions
 from kshot.core.serialization import FORMAT, newer_version
-from kshot.core.shareable import shareable
+from kshot.core.shareable import recorded_command, shareable
 from kshot.core.text_files import parse_json, path_inside, read_at_most
 from kshot.core.visible import one_line
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kshot.core.errors import UsageError
-from kshot.core.options import with_options
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow, Sample
-from kshot.core.specs import parse_spec
+from kshot.core.specs import parse_spec, with_options
 from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import PlannedTask
 from kshot.runs.results import result_rows

@@ -14,7 +14,7 @@ from kshot.core.errors import DataError
 from kshot.core.extras import import_package
 from kshot.core.hub import hub_is_unreachable
 from kshot.core.text_files import check_regular, leaves_folder, parse_json, read_at_most
-from kshot.tables.splits import Rows
+from kshot.tables.files import Rows
 
 _OFFLINE = "HF_HUB_OFFLINE"
 _SPLITS, _STATE, _INFO = "dataset_dict.json", "state.json", "dataset_info.json"

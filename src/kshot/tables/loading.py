@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.text_files import leaves_folder
-from kshot.tables.files import FILE_SUFFIXES, read_file
+from kshot.tables.files import FILE_SUFFIXES, Rows, read_file, slice_rows, split_name
 from kshot.tables.hub import hub_subsets, is_saved_copy, load_from_hub, load_saved_copy
-from kshot.tables.splits import Rows, slice_rows, split_name
 
 FileReader: TypeAlias = Callable[[Path], "Rows | Mapping[str, Rows]"]
 """Reads a file: its rows, or the rows of each split."""

@@ -206,8 +206,8 @@ def test_a_dataset_of_the_hub(monkeypatch):
         loaded.append((name, subset, split))
         return [{"q": split, "o": ["x", "y"], "k": 1}, {"q": split, "o": ["x", "y"], "k": 0}]
 
-    monkeypatch.setattr("kshot.datasets.rows.loading.load_from_hub", load)
-    monkeypatch.setattr("kshot.datasets.rows.loading.hub_splits", lambda *_: ["train", "validation"])
+    monkeypatch.setattr("kshot.datasets.rows.classes.load_from_hub", load)
+    monkeypatch.setattr("kshot.datasets.rows.classes.hub_splits", lambda *_: ["train", "validation"])
     found = samples("someone/quiz:easy", num_shots=1, **ONE_COLUMN)
     assert [right(sample) for sample in found] == [1, 0]
     assert loaded == [("someone/quiz", "easy", "validation"), ("someone/quiz", "easy", "train")]
@@ -215,7 +215,7 @@ def test_a_dataset_of_the_hub(monkeypatch):
 
 def test_a_fault_of_a_row_of_the_hub_has_its_number(monkeypatch):
     rows = [{"q": "a", "o": ["x", "y"], "k": 1}, {"q": "", "o": ["x", "y"], "k": 0}]
-    monkeypatch.setattr("kshot.datasets.rows.loading.load_from_hub", lambda *_: rows)
-    monkeypatch.setattr("kshot.datasets.rows.loading.hub_splits", lambda *_: ["test"])
+    monkeypatch.setattr("kshot.datasets.rows.classes.load_from_hub", lambda *_: rows)
+    monkeypatch.setattr("kshot.datasets.rows.classes.hub_splits", lambda *_: ["test"])
     with pytest.raises(KshotError, match="someone/quiz, row 1, column 'q': the question is empty"):
         samples("someone/quiz", **ONE_COLUMN)

@@ -11,7 +11,7 @@ from typing import Any
 from kshot.backends.pool.contract import Launcher, WorkQueue
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
 from kshot.core.errors import BackendError
-from kshot.core.executing import Work
+from kshot.core.protocols import Work
 
 _ITEMS_EACH = 2
 """Items on the way for each worker: one that it works on, and the next."""

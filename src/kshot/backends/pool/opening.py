@@ -18,10 +18,9 @@ from kshot.backends.pool.settings import PoolSettings
 from kshot.backends.pool.travelling import PackedObject, TravellingFiles
 from kshot.backends.search.specs import builds_shards
 from kshot.core.errors import UsageError
-from kshot.core.executing import Executor, InlineExecutor
 from kshot.core.extras import require
 from kshot.core.options import flag
-from kshot.core.protocols import Model, SearchEngine
+from kshot.core.protocols import Executor, InlineExecutor, Model, SearchEngine
 from kshot.core.specs import parse_spec
 
 # ---- how many workers auto means, and what each of them sees of this machine ----

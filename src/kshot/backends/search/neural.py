@@ -14,8 +14,7 @@ from kshot.backends.search.search_engine import Index, IndexSearchEngine, change
 from kshot.backends.texts import replace_surrogates
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
-from kshot.core.executing import Work
-from kshot.core.protocols import IndexStore
+from kshot.core.protocols import IndexStore, Work
 from kshot.index import encoders
 from kshot.index.model_folders import MINILM, find_model, model_digest, require_kind
 from kshot.index.ranking import Array, Found

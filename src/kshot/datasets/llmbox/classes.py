@@ -1,4 +1,4 @@
-"""LLMBox's base classes, as its dataset files know them."""
+"""LLMBox's base classes and metrics, as its dataset files know them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,287 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
-from kshot.core.metric import Metric
+from kshot.core.metric import Measure
+from kshot.core.metric import Metric as AnyMetric
+from kshot.core.records import Sample
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.generation import GenerationDataset
 from kshot.datasets.multiple_choice import MultipleChoiceDataset
 from kshot.datasets.settings import DatasetSettings
 from kshot.methods.likelihood import OnTie
-from kshot.metrics import Accuracy
-from kshot.metrics.metric import Metric as AnswerMetric
+from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity, Rouge
+from kshot.metrics.aggregates import SHARE
+from kshot.metrics.instruction_checks import follows, loose_forms
+from kshot.metrics.metric import PERCENT, MultiRef, best_over_references
+
+
+class LLMBoxAccuracy(Accuracy):
+    """Accuracy; a ``tag`` becomes a part of its name."""
+
+    def __init__(self, tag: str | None = None) -> None:
+        super().__init__(tag)
+
+
+class LLMBoxEm(Em):
+    """Exact match; ``dataset`` is the name of the dataset. A single reference need not be in a list."""
+
+    def __init__(self, *, dataset: str | None = None, multiref_strategy: MultiRef = "max") -> None:
+        super().__init__(multiref_strategy)
+        self.dataset = dataset
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:
+        """Compare one prediction with a reference or a list of references."""
+        return super().rate(prediction, _listed(reference))
+
+
+class LLMBoxF1(F1):
+    """F1 by LLMBox's names; ``dataset`` is the name of the dataset. A single reference need not be in a list."""
+
+    def __init__(
+        self,
+        *,
+        dataset: str | None = None,
+        multiref_strategy: MultiRef = "max",
+        word_tokenize: Literal["nltk", "split", "regex"] = "nltk",
+        normalize_level: Literal["token", "text", "both"] = "both",
+        align_bag: Literal["counter", "set"] = "counter",
+        force_number_match: bool = False,
+    ) -> None:
+        super().__init__(
+            word_tokenize,
+            align_bag,
+            normalize_level,
+            force_number_match=force_number_match,
+            multiref_strategy=multiref_strategy,
+        )
+        self.dataset = dataset
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:
+        """Compare one prediction with a reference or a list of references."""
+        return super().rate(prediction, _listed(reference))
+
+
+def _listed(reference: Any) -> list[Any]:
+    several = isinstance(reference, (list, tuple, set, frozenset))
+    return [str(each) for each in (reference if several else [reference])]
+
+
+_ANSWER_KEYS = ("answer", "output", "reference", "response")
+
+
+class LLMBoxGPTEval(GPTEval):
+    """A judge's rating, or with ``type="pairwise"`` its comparison; the reference may be a whole row."""
+
+    def __init__(self, multi_turn: bool = False, type: Literal["single", "pairwise"] = "single") -> None:  # noqa: A002, FBT001, FBT002 - LLMBox's signature
+        if type not in {"single", "pairwise"}:
+            raise DataError(f"GPTEval has the type {type!r}", hint="It is 'single' or 'pairwise'.")
+        super().__init__(multi_turn=multi_turn, pairwise=type == "pairwise")
+
+    def reference_answers(self, sample: Sample) -> tuple[str, ...]:
+        """Return the reference answers; those of a whole row are what it calls an answer, an output or a reference."""
+        value = getattr(sample.target, "value", None)
+        if not isinstance(value, Mapping):
+            return super().reference_answers(sample)
+        named = [text for key, text in value.items() if any(part in str(key).lower() for part in _ANSWER_KEYS)]
+        texts = [text for each in named for text in (each if isinstance(each, (list, tuple)) else [each])]
+        return tuple(text for text in texts if isinstance(text, str) and text.strip())
+
+
+_PROGRAM = "{pred}"
+
+
+class LLMBoxPassAtK(PassAtK):
+    """pass@k; the reference is a whole program, with ``{pred}`` where the prediction goes."""
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
+        """Run what comes before the prediction with it, and what comes after it as the tests."""
+        if not isinstance(reference, str) or _PROGRAM not in reference:
+            return super().rate(prediction, reference)
+        before, _, after = reference.partition(_PROGRAM)
+        programs = [prediction] if isinstance(prediction, str) else list(prediction)
+        return super().rate([f"{before}{program}\n" for program in programs], after)
+
+
+class WordAccuracy(Metric):
+    """Accuracy of the first words: the prediction is cut to as many tokens as the reference has, by the tokenizer.
+
+    Without the tokenizer of a model, words are counted instead.
+    """
+
+    name = "Word Accuracy"
+    bounds = (0.0, 100.0)
+    binary = True
+
+    def __init__(self) -> None:
+        self.count_tokens: Callable[[str], int] | None = None
+
+    def __repr__(self) -> str:
+        """Show the class alone: the tokenizer is the model's."""
+        return "WordAccuracy()"
+
+    def counting(self, count_tokens: Callable[[str], int] | None) -> WordAccuracy:
+        """Return the metric with the tokenizer of a model."""
+        made = WordAccuracy()
+        made.count_tokens = count_tokens
+        return made
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:
+        """Return 100 if the beginning of the prediction is the reference."""
+        references = [reference] if isinstance(reference, str) else list(reference)
+        return max(
+            100.0 if self._beginning(str(prediction), each).strip() == each.strip() else 0.0 for each in references
+        )
+
+    def _beginning(self, prediction: str, reference: str) -> str:
+        """Return the beginning of a prediction that has as many tokens as the reference."""
+        if self.count_tokens is None:
+            return " ".join(prediction.split()[: len(reference.split())])
+        size, low, high = self.count_tokens(reference), 0, len(prediction)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.count_tokens(prediction[:middle]) <= size:
+                low = middle
+            else:
+                high = middle - 1
+        return prediction[:low]
+
+
+class PerspectiveApi(Metric):
+    """Toxicity by Google's Perspective API, which kshot does not call."""
+
+    name = "Perspective"
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - nothing is rated
+        """Refuse to rate: texts would be sent to an external service."""
+        raise DataError(
+            "PerspectiveApi sends replies to an external service, and kshot does not",
+            hint="Use --metric to score the replies in another way.",
+        )
+
+
+class ShareOfPoints(Metric):
+    """Points of all samples as a share of the points that could be had; a subclass says what one sample has."""
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """The share of the summed points."""
+        return (Measure(self.name, SHARE, PERCENT),)
+
+    def points(self, prediction: Any, row: Mapping[str, Any]) -> tuple[float, float]:
+        """Return the points of one prediction, and the possible ones."""
+        raise NotImplementedError
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, tuple[float, float]]:
+        """Return the points of one prediction, and the possible ones, under the name of the metric."""
+        if not isinstance(reference, Mapping):
+            raise DataError(f"{self.name} needs the row as its reference, not {type(reference).__name__}")
+        try:
+            return {self.name: self.points(prediction, reference)}
+        except KeyError as exc:
+            raise DataError(
+                f"{self.name} wants the column {exc.args[0]!r}; the row has: {', '.join(reference)}"
+            ) from exc
+
+
+class IFEval(ShareOfPoints):
+    """Share of the instructions that replies follow; ``loose`` also looks at a reply without its first or last line."""
+
+    name = "IFEval"
+
+    def __init__(self, type: Literal["strict", "loose"] = "strict") -> None:  # noqa: A002 - LLMBox's name
+        if type not in {"strict", "loose"}:
+            raise DataError(f"IFEval has the type {type!r}", hint="It is 'strict' or 'loose'.")
+        self.type = type
+        self.name = f"IFEval:{type}"
+
+    def points(self, prediction: Any, row: Mapping[str, Any]) -> tuple[float, float]:
+        """Return how many of the row's instructions a reply follows, and their number."""
+        forms = loose_forms(str(prediction)) if self.type == "loose" else (str(prediction),)
+        asked = list(zip(row["instruction_id_list"], row["kwargs"], strict=True))
+        followed = sum(any(follows(name, options or {}, form) for form in forms) for name, options in asked)
+        return float(followed), float(len(asked))
+
+
+_PARTS = {"multi_mcqs", "seven_option", "multi_question_choice", "five_out_of_seven"}
+_ONE_LETTER = {"single_answer_mcq", "single_choice"}
+"""The kinds of question (``task``) of gaokao.py, today's names and older ones. In others several letters are right."""
+
+
+class GaokaoBenchMetric(ShareOfPoints):
+    """The points of an exam: each row has ``score`` points for each of its answers.
+
+    The reference is a row, or a list of rows of which the best counts. Where several letters are right, some of them
+    and no wrong one have half of the points. A row without a ``task`` is read by the number of its answers.
+    """
+
+    name = "GaokaoBench"
+
+    def __init__(self, multiref_strategy: Literal["none", "max", "leave_one_out"] = "none") -> None:
+        self.multiref_strategy = multiref_strategy
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, tuple[float, float]]:
+        """Return the best points over the rows of a reference; those that could be had are the first row's."""
+        if not isinstance(reference, list | tuple) or not reference:
+            return super().rate(prediction, reference)
+        rated = [super(GaokaoBenchMetric, self).rate(prediction, row)[self.name] for row in reference]
+        strategy = "leave_one_out" if self.multiref_strategy == "leave_one_out" else "max"
+        return {self.name: (best_over_references(lambda pair: float(pair[0]), rated, strategy), rated[0][1])}
+
+    def points(self, prediction: Any, row: Mapping[str, Any]) -> tuple[float, float]:
+        """Return the points of the letters that were given."""
+        answer, score, task = row["answer"], row.get("score"), row.get("task")
+        right = [str(each) for each in (list(answer) if isinstance(answer, (list, tuple)) else [answer])]
+        points = 1.0 if score is None else float(score)
+        if task is None:
+            given = _parts(prediction, len(right))
+            reached = sum(_reached(mine, letters, points) for mine, letters in zip(given, right, strict=False))
+        else:
+            reached = points * _reached_by_task(list(map(str, prediction)), right, str(task))
+        return reached, points * len(right)
+
+
+def _reached_by_task(given: Sequence[str], right: Sequence[str], task: str) -> float:
+    """Return for how many answers LLMBox gives the points of one."""
+    if task in _PARTS:
+        return float(sum(mine == letter for mine, letter in zip(given, right, strict=False)))
+    if not given or not right:
+        return 0.0
+    if task in _ONE_LETTER:
+        return float(given[0] == right[0])
+    if not set(given[0]) <= set(right[0]):
+        return 0.0
+    return 1.0 if len(given[0]) == len(right[0]) else 0.5
+
+
+def _parts(prediction: Any, count: int) -> list[str]:
+    """Return the answers to the parts of a question: a list, or the letters of one text."""
+    if not isinstance(prediction, str):
+        return [str(each) for each in prediction]
+    return [prediction.strip()] if count == 1 else [letter for letter in prediction if letter.isalpha()]
+
+
+def _reached(given: str, right: str, points: float) -> float:
+    if given == right:
+        return points
+    return points / 2 if given and len(right) > 1 and set(given) < set(right) else 0.0
+
+
+METRICS: Mapping[str, Any] = {
+    "Metric": Metric,
+    "Accuracy": LLMBoxAccuracy,
+    "Bleu": Bleu,
+    "Em": LLMBoxEm,
+    "F1": LLMBoxF1,
+    "GPTEval": LLMBoxGPTEval,
+    "GaokaoBenchMetric": GaokaoBenchMetric,
+    "IFEval": IFEval,
+    "PPL": Perplexity,
+    "PassAtK": LLMBoxPassAtK,
+    "PerspectiveApi": PerspectiveApi,
+    "Rouge": Rouge,
+    "WordAccuracy": WordAccuracy,
+}
+
 
 EXAMPLE_TOKENS = 1024
 """LLMBox's token budget for the examples of a prompt."""
@@ -132,7 +405,7 @@ class LLMBoxMultipleChoice(LLMBoxDataset, MultipleChoiceDataset):
     """LLMBox's class of multiple choice. A tie goes to the first option."""
 
     evaluation_type = "ranking"
-    metrics: Sequence[Metric | str] = (Accuracy(),)
+    metrics: Sequence[AnyMetric | str] = (Accuracy(),)
     on_tie: OnTie = "first"
 
     def __init__(self, settings: DatasetSettings | None = None, subset_name: str | None = None) -> None:
@@ -212,7 +485,7 @@ def class_results(
 ) -> ClassResults:
     """Score all predictions by all metrics, and those of each category by themselves."""
     for metric in metrics:
-        if not isinstance(metric, AnswerMetric):
+        if not isinstance(metric, Metric):
             raise DataError(f"calculate_metric cannot compute {metric!r}")
     figures = {}
     for category in sorted(set(categories or ())):

@@ -21,9 +21,14 @@ from kshot.datasets.checks import checked_metrics
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, Layout, ShownExamples, TokenCounter
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.generation import GenerationCompiler
-from kshot.datasets.llmbox.classes import LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice, TokenLengths
-from kshot.datasets.llmbox.metrics import WordAccuracy
-from kshot.datasets.llmbox.programs import refusals_raised
+from kshot.datasets.llmbox.classes import (
+    LLMBoxDataset,
+    LLMBoxGeneration,
+    LLMBoxMultipleChoice,
+    TokenLengths,
+    WordAccuracy,
+)
+from kshot.datasets.llmbox.imports import refusals_raised
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, choices_of, has_contexts
 from kshot.datasets.rendering import copied
 from kshot.datasets.replies import SAMPLING_OPTIONS

@@ -1,7 +1,10 @@
-"""What ``import`` means in a dataset file of LLMBox.
+"""Dataset files of LLMBox: importing one, and what ``import``, ``exec`` and ``eval`` mean in it.
 
 Base classes, metrics and helpers are kshot's own. Data modules and other dataset files are read from the tree beside
 the file. Nothing else of the package is run: it would need torch and more to import.
+
+Files hand ``exec`` and ``eval`` programs that a model wrote. None of it runs here: ``exec`` notes a program; ``eval``
+has the sandbox run it, and gives the value of an expression after it.
 """
 
 from __future__ import annotations
@@ -10,20 +13,115 @@ import ast
 import builtins
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
 from kshot.cleanups.formulas import same_formula
+from kshot.cleanups.literals import NO_VALUE, literal
 from kshot.core.errors import DataError, KshotError
 from kshot.core.extras import import_package
-from kshot.datasets.llmbox import metrics
-from kshot.datasets.llmbox.classes import LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice
-from kshot.tables.files import load_raw_dataset_from_file
+from kshot.core.registry import forget_plugin_file, load_plugin_file, objects_of
+from kshot.datasets.dataset import Dataset, snake_case
+from kshot.datasets.llmbox.classes import METRICS, LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice
+from kshot.sandbox import program as sandbox
+from kshot.tables.files import LazyRows, Rows, load_raw_dataset_from_file
 from kshot.tables.loading import get_raw_dataset_loader
-from kshot.tables.splits import LazyRows, Rows
+
+_HINT = "kshot runs programs of a model apart: exec(TEXT), then eval(TEXT), which gives plain data."
+
+
+class Refusals:
+    """What kshot refused while code of a file ran."""
+
+    def __init__(self) -> None:
+        self.errors: list[KshotError] = []
+
+
+class _Noted(threading.local):
+    """The program that a thread gave ``exec`` last, and the file whose ``eval`` has not asked for a value of it."""
+
+    program = ""
+    waiting: Path | None = None
+
+
+_NOTED = _Noted()
+_OPEN: list[Refusals] = []
+"""Those of all code that runs now: a file may start threads, so any of it may be the one that is refused."""
+
+
+@contextmanager
+def refusals_raised() -> Iterator[None]:
+    """Raise at the end of a block what was refused within: a bare ``except`` of the file may have caught it."""
+    kept, outside = Refusals(), (_NOTED.program, _NOTED.waiting)
+    _NOTED.program, _NOTED.waiting = "", None
+    _OPEN.append(kept)
+    try:
+        yield
+        _refuse_waiting()
+    except Exception:
+        if not kept.errors:
+            raise
+    finally:
+        _OPEN.remove(kept)
+        _NOTED.program, _NOTED.waiting = outside
+    if kept.errors:
+        raise kept.errors[0]
+
+
+def program_answers(file: Path) -> dict[str, Any]:
+    """Return the ``exec`` and ``eval`` of a file."""
+
+    def note(source: Any, /, *given: Any, **more: Any) -> None:
+        """Note a program, in place of the one before it."""
+        _refuse_waiting()
+        _NOTED.program, _NOTED.waiting = _text(file, "exec", source, *given, *more.values()), file
+
+    def value(expression: Any, /, *given: Any, **more: Any) -> Any:
+        """Return the value of an expression after the noted program; a literal needs no process."""
+        if _NOTED.waiting is None and isinstance(expression, str):
+            try:
+                return literal(expression)
+            except NO_VALUE:
+                pass  # it has to be run
+        text, _NOTED.waiting = _text(file, "eval", expression, *given, *more.values()), None
+        try:
+            return sandbox.value_of(_NOTED.program, text, unsafe=sandbox.unsafe_allowed())
+        except KshotError as error:
+            raise _kept(error) from None
+
+    return {"exec": note, "eval": value}
+
+
+def _text(file: Path, name: str, source: Any, *given: Any) -> str:
+    """Return what ``exec`` or ``eval`` is given, if it is a text and nothing else."""
+    if any(each is not None for each in given):
+        raise _refused(file, f"it calls {name} with variables of its own, which a program of a model must not reach")
+    if not isinstance(source, str):
+        raise _refused(file, f"it calls {name} with {type(source).__name__} in place of a text")
+    return source
+
+
+def _refuse_waiting() -> None:
+    """Refuse a program whose value nothing asked for: whether it works would not be known."""
+    file, _NOTED.waiting = _NOTED.waiting, None
+    if file is not None:
+        raise _refused(file, "it calls exec and then no eval, so the program would not run")
+
+
+def _refused(file: Path, what: str) -> KshotError:
+    return _kept(DataError(what, where=str(file), hint=_HINT))
+
+
+def _kept(error: KshotError) -> KshotError:
+    for each in _OPEN:
+        each.errors.append(error)
+    return error
+
 
 Parts: TypeAlias = tuple[str, ...]
 """The name of a module below the package, part by part; () is the package itself."""
@@ -305,7 +403,7 @@ ANSWERED: Mapping[str, Callable[[], ModuleType]] = {
     "dataset.multiple_choice_dataset": _module("multiple_choice_dataset", _BASES),
     "dataset.dataset_utils": _module("dataset_utils", _LOADING),
     "dataset.utils": _module("utils", _LOADING),
-    "metric": _module("metric", metrics.BY_NAME),
+    "metric": _module("metric", METRICS),
     "metric.drop_utils": _module("drop_utils", {"get_answers": get_answers}),
     "utils": _module("utils", {"math_equiv": _math_equiv()}),
     "utils.math_equiv": _math_equiv,
@@ -316,3 +414,60 @@ STAND_INS: Mapping[str, Callable[[], ModuleType | None]] = {
     "langcodes": language_codes,
 }
 """What answers the import of a package that is not of LLMBox; None: the package itself."""
+
+
+_IMPORTS = "__kshot_imports__"
+"""Under this name a module keeps what its imports are answered by."""
+
+
+def load_dataset_file(path: Path, name: str = "") -> ModuleType:
+    """Import a file of dataset classes; one with relative imports gets the package that it lies in."""
+    if not has_relative_imports(path):
+        return load_plugin_file(path, name)
+    prepare = partial(_prepare, folder=path.resolve().parent, inside=DATASETS)
+    module = load_plugin_file(path, name, prepare)
+    if not _neighbours_are_same(module):
+        forget_plugin_file(path)
+        module = load_plugin_file(path, name, prepare)
+    return _name_classes(module)
+
+
+def has_relative_imports(path: Path) -> bool:
+    """Whether a file imports from the package that it lies in; what is no Python has no imports."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return False
+    return any(isinstance(node, ast.ImportFrom) and node.level > 0 for node in ast.walk(tree))
+
+
+def _prepare(module: ModuleType, folder: Path, inside: Parts) -> None:
+    """Answer the imports of a module, and its exec and eval, those inside its functions too."""
+    file = Path(str(module.__file__))
+    imports = PackageImports(file, folder, inside, _neighbour)
+    vars(module)[_IMPORTS] = (folder, imports)
+    vars(module)["__builtins__"] = {**vars(builtins), "__import__": imports, **program_answers(file)}
+
+
+def _neighbour(path: Path, folder: Path, inside: Parts) -> ModuleType:
+    return _name_classes(load_plugin_file(path, "", partial(_prepare, folder=folder, inside=inside)))
+
+
+def _neighbours_are_same(module: ModuleType) -> bool:
+    """Use the neighbours of a module once more: a run records every file that it used, and one may have changed."""
+    folder: Path
+    imports: PackageImports
+    folder, imports = vars(module)[_IMPORTS]
+    return all(
+        _neighbour(path, folder, inside) is found and _neighbours_are_same(found)
+        for path, (inside, found) in tuple(imports.neighbours.items())
+    )
+
+
+def _name_classes(module: ModuleType) -> ModuleType:
+    """Give the datasets of a file the names that LLMBox knows them by: the file's name, if it has only one."""
+    own = [each for each in objects_of(module).values() if isinstance(each, type) and issubclass(each, Dataset)]
+    for each in own:
+        if "name" not in vars(each):
+            each.name = Path(str(module.__file__)).stem if len(own) == 1 else snake_case(each.__name__)
+    return module

@@ -1,23 +1,142 @@
-"""The dataset classes that rows and flags stand for; their attributes are those that a user would write."""
+"""The dataset classes that rows and flags stand for: where their rows come from, and what ``kshot check`` says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
+from kshot.cleanups.letters import letter
+from kshot.core.entry_checks import EntryCheck, Lack
 from kshot.core.errors import DataError, UsageError
-from kshot.core.records import Row
-from kshot.datasets.checks import RESERVED_FIELDS
+from kshot.core.metric import Metric, measure_names
+from kshot.core.records import Answers, Row
+from kshot.datasets.checks import RESERVED_FIELDS, checked_metrics, requested_metrics
 from kshot.datasets.compiler import DatasetCompiler
 from kshot.datasets.dataset import Dataset
 from kshot.datasets.generation import GenerationCompiler, GenerationDataset
-from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
-from kshot.datasets.rows.loading import RowTables
+from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset, choice_metrics
 from kshot.datasets.rows.reading import RowColumns, RowReading, column_names, columns_named, place_of, reading_of
 from kshot.metrics import F1, Em
+from kshot.metrics.passatk import check_targets
 from kshot.prompts.strings import field_names
-from kshot.tables.files import FILE_SUFFIXES
+from kshot.tables.files import FILE_SUFFIXES, LocatedRow, Rows, check_text, read_located, slice_rows, split_name
+from kshot.tables.hub import hub_splits, load_from_hub
+from kshot.tables.loading import LocalRows, local_splits
+
+_EVALUATED = ("test", "validation", "valid", "val", "dev", "eval", "evaluation")
+_SHOWN = ("train", "training", "examples", "dev", "validation", "valid", "val", "test")
+WHOLE = "all"
+"""What the split of a table without splits is called."""
+_SLICED = re.compile(r"(?P<file>.*?)(?P<slice>\[[^\]]*\])?")
+
+
+def is_local(place: str) -> bool:
+    """Whether a place is on this machine: it exists, or is written as a path, a pattern or the name of a file."""
+    written = place.startswith(("/", "./", "../", "~")) or "{split}" in place
+    return written or place.lower().endswith(FILE_SUFFIXES) or Path(place).expanduser().exists()
+
+
+class RowTables:
+    """The tables of one dataset: split by split, from one place."""
+
+    def __init__(self, place: str, subset: str | None) -> None:
+        """``place`` is a local path, or the name of a dataset on the hub, which may have subsets."""
+        self.place, self._subset = place, subset
+        self.left_out = False  # whether empty rows at the end of a file were left out
+        self._local = None
+        if is_local(place):
+            self._local = LocalRows(place, "", subset, check=_check_file, read=read_located, whole=WHOLE)
+
+    def chosen_splits(self, evaluated: str | None, shown: str | None) -> tuple[str, str]:
+        """Return the splits that are evaluated and that examples are taken from: the user's, else the usual ones."""
+        if evaluated and shown:
+            return evaluated, shown
+        names = self._splits()
+        usual = next((name for name in _EVALUATED if name in names), names[0] if names else WHOLE)
+        others = next((name for name in _SHOWN if name in names and name != usual), usual)
+        chosen = evaluated or usual
+        return chosen, shown or (others if chosen == usual else chosen)
+
+    def _splits(self) -> Sequence[str]:
+        if self._local is None:
+            return hub_splits(self.place, self._subset, self.place) or ("test",)
+        _check_exists(self.place)
+        return local_splits(self.place, (*_EVALUATED, *_SHOWN), _checked)
+
+    def load(self, split: str) -> Rows:
+        """Return the rows of a split; it may also be a file of its own, such as ``train.csv[:100]``."""
+        parts = _SLICED.fullmatch(split)
+        if parts is not None and parts["file"].lower().endswith(FILE_SUFFIXES):
+            rows = _file_rows(parts["file"])
+            found = slice_rows(rows, WHOLE + (parts["slice"] or ""), parts["file"])
+        elif self._local is None:
+            found = load_from_hub(self.place, self._subset, split, self.place)
+        else:
+            _check_exists(self.place)
+            found = self._local.load(split)
+        rows = _without_empty_end(found)
+        self.left_out |= len(rows) < len(found)
+        if not len(rows):
+            raise _nothing(split, self.place)
+        return rows
+
+
+def _nothing(split: str, place: str) -> DataError:
+    path = Path(place).expanduser()
+    if path.is_file() and not path.read_bytes().strip():
+        return DataError("the file is empty", where=f"{place}:1")
+    if path.suffix.lower() in {".csv", ".tsv"} and split_name(split) == WHOLE:
+        return DataError("below the header there are no rows", where=f"{place}:1")
+    named = "" if split_name(split) == WHOLE else f" in the split {split!r}"
+    return DataError(f"there are no rows{named}", where=place)
+
+
+def _file_rows(file: str) -> Rows:
+    _check_exists(file)
+    found = _checked(Path(file).expanduser())
+    if isinstance(found, Mapping):
+        raise DataError(f"it has splits: {', '.join(found)}", where=file, hint="Name a file with one list of rows.")
+    return found
+
+
+def _checked(file: Path) -> Rows | Mapping[str, Rows]:
+    _check_file(file)
+    return read_located(file)
+
+
+def _check_exists(place: str) -> None:
+    path = Path(place).expanduser()
+    if "{" in place or path.exists():
+        return
+    if path.is_symlink():
+        raise DataError("this is a link that leads to no file", where=place)
+    near = {each.stem.lower(): each for each in path.parent.iterdir()} if path.parent.is_dir() else {}
+    close = difflib.get_close_matches(path.stem.lower(), list(near), 1)
+    hint = f"Did you mean {str(near[close[0]])!r}?" if close else ""
+    raise DataError("there is no such file or folder", where=place, hint=hint)
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a file that is no table: its first bytes tell more than an error about its first line."""
+    if path.suffix.lower() not in {".parquet", ".arrow"} and path.is_file():
+        try:
+            check_text(path)
+        except OSError as exc:
+            raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(path)) from exc
+
+
+def _without_empty_end(rows: Rows) -> Rows:
+    """Leave out rows at the end in which every cell is empty, as spreadsheets write them."""
+    end = len(rows)
+    while end and isinstance(rows[end - 1], LocatedRow) and not any(rows[end - 1].values()):
+        end -= 1
+    return rows if end == len(rows) else [rows[number] for number in range(end)]
+
 
 OPTIONS_INSTRUCTION = "Question: {{question}}{{'\n' + options if options}}\nAnswer:"
 TARGET_INSTRUCTION = "Question: {{question}}\nAnswer:"
@@ -198,3 +317,56 @@ def compile_rows(dataset: RowsDataset) -> DatasetCompiler:
     return (
         RowsWithOptionsCompiler(dataset) if isinstance(dataset, RowsWithOptions) else RowsWithTargetsCompiler(dataset)
     )
+
+
+def check_table(dataset: RowsDataset) -> EntryCheck:
+    """Look at all rows of a table, and list what is wrong with them."""
+    args = dataset.args
+    tables = RowTables(args.dataset_path or dataset.place, dataset.subset_name)
+    split, _ = tables.chosen_splits(args.evaluation_set, args.example_set)
+    rows = tables.load(split)
+    reading = dataset.examined(rows, tables.place)
+    metrics = row_metrics(dataset)
+    return EntryCheck(
+        dataset.display_name,
+        "messages" if dataset.model_type == "chat" else "text",
+        _described(rows, reading),
+        ", ".join(measure_names(metrics)),
+        missing=tuple(_lacks(metrics, reading, rows)),
+        notes=reading.notes,
+    )
+
+
+def _lacks(metrics: Sequence[Metric], reading: RowReading, rows: Sequence[Mapping[str, Any]]) -> Iterator[Lack]:
+    yield from (Lack("row", str(fault), (str(fault),)) for fault in reading.faults)
+    if reading.faults:
+        return
+    targets = (reading.fields(row).get("target", ()) for row in rows)
+    try:
+        check_targets(metrics, (Answers((each,) if isinstance(each, str) else tuple(each)) for each in targets), "")
+    except UsageError as exc:
+        yield Lack("evaluation", str(exc), (str(exc),))
+
+
+def row_metrics(dataset: RowsDataset) -> list[Metric]:
+    """Return the metrics of a table, those of ``--metric`` if there are any; what cannot score it is an error."""
+    if dataset.args.metric:
+        dataset.metrics = requested_metrics(dataset)
+    return choice_metrics(dataset) if isinstance(dataset, RowsWithOptions) else checked_metrics(dataset)
+
+
+def _described(rows: Sequence[Mapping[str, Any]], reading: RowReading) -> str:
+    counted = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}"
+    if reading.form is None:
+        return counted
+    found = Counter(index for row in rows for index in _right(reading, row))
+    shares = " ".join(f"{letter(index)} {count}" for index, count in sorted(found.items()))
+    return f"{counted}; right: {shares or 'none'}"
+
+
+def _right(reading: RowReading, row: Mapping[str, Any]) -> Sequence[int]:
+    try:
+        found = reading.fields(row)["target_idx"]
+    except DataError:
+        return ()
+    return found if isinstance(found, list) else [found]

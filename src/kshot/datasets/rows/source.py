@@ -10,14 +10,20 @@ from typing import Any
 from kshot.core.entry_checks import EntryCheck
 from kshot.core.errors import DataError, UsageError
 from kshot.core.extras import require_all
-from kshot.core.options import settings_names, with_options
+from kshot.core.options import settings_names
 from kshot.core.protocols import Model
-from kshot.core.specs import Spec, option_text, parse_spec, split_options
+from kshot.core.specs import Spec, option_text, parse_spec, split_options, with_options
 from kshot.core.task import Task
 from kshot.datasets.dataset import display_name, name_of
-from kshot.datasets.rows.checking import check_table
-from kshot.datasets.rows.classes import RowsDataset, RowsWithOptions, RowsWithTargets, is_file_name, rows_class
-from kshot.datasets.rows.loading import is_local
+from kshot.datasets.rows.classes import (
+    RowsDataset,
+    RowsWithOptions,
+    RowsWithTargets,
+    check_table,
+    is_file_name,
+    is_local,
+    rows_class,
+)
 from kshot.datasets.rows.reading import check_named
 from kshot.datasets.rows.settings import RowSettings
 from kshot.datasets.settings import DatasetSettings

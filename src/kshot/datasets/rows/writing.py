@@ -13,16 +13,17 @@ from kshot.core.errors import UsageError
 from kshot.core.extras import require
 from kshot.core.specs import split_names
 from kshot.datasets.rows.cells import SEPARATORS, from_literal, text_of
-from kshot.datasets.rows.checking import row_metrics
 from kshot.datasets.rows.classes import (
     OPTIONS_INSTRUCTION,
     TARGET_INSTRUCTION,
     RowsWithOptions,
     RowsWithTargets,
+    RowTables,
+    is_local,
     raise_first,
+    row_metrics,
     rows_class,
 )
-from kshot.datasets.rows.loading import RowTables, is_local
 from kshot.datasets.rows.reading import RowReading, check_named, column_names, guessed
 from kshot.datasets.rows.settings import RowSettings
 from kshot.datasets.settings import DatasetSettings

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from kshot.core.command_line import without_secrets
-from kshot.core.shareable import shareable
+from kshot.core.shareable import shareable, without_secrets
 from kshot.report.figures import short_names
 from kshot.report.page.charts import folded, table_html
 from kshot.report.page.markup import Section, command, tag, text, together
