@@ -165,7 +165,7 @@ def test_hostile_and_broken_configs(kind, capsys):
 def test_an_unknown_retriever_says_where_the_known_are_listed(capsys):
     done = kshot(capsys, "run", "-d", "capitals.py:Cities", "-k", "1", "--retriever", "best", "--out", "run")
     assert (done.code, "there is no retriever 'best'. See kshot list retrievers" in done.err) == (2, True)
-    done = kshot(capsys, "run", "--retriever", "bm25")
+    done = kshot(capsys, "run", "--retriever", "bm25", "--limit", "1")
     assert "--retriever has no effect on lookup, handbook" in done.err
     done = kshot(capsys, "run", "--ranking-type", "prob")
     assert (done.code, "--ranking-type needs a dataset, and none is named" in done.err) == (2, True)

@@ -171,8 +171,15 @@ def test_seeds_that_draw(retriever, capsys):
     assert kshot(capsys, "score", "run").code == 0
 
 
-@pytest.mark.parametrize("retriever", ["random", "lm_eval", "lm_eval\\,order=nearest_last", "bm25\\,order=random"])
-@pytest.mark.parametrize("of_run", [(), ("--retriever", "bm25")], ids=["", "run: bm25"])
+@pytest.mark.parametrize(
+    ("retriever", "of_run"),
+    [
+        ("random", ("--retriever", "bm25")),
+        ("lm_eval", ()),
+        ("lm_eval\\,order=nearest_last", ("--retriever", "bm25")),
+        ("bm25\\,order=random", ()),
+    ],
+)
 def test_seeds_reach_the_retriever_of_a_dataset(retriever, of_run, capsys):
     dataset = f"capitals.py:Capitals,retriever={retriever},num_shots=2"
     draws = ("-d", dataset, "--retriever-seeds", "0..2", "--json")

@@ -23,9 +23,12 @@ from kshot.backends.hf.tree_batches import make_tree_batch, plan_tree_batches  #
 from kshot.backends.hf.trie import TokenSequence, build_trie  # noqa: E402
 from kshot.core.errors import UsageError  # noqa: E402
 from kshot.core.records import Generate, Loglik, Prompt  # noqa: E402
+from tests.cases import ALL  # noqa: E402
 from tests.tiny_models import ask_all, build  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles with g++, which is not here")
+TRACED = functools.partial(torch.compile, backend="aot_eager")
+"""Runs compiled graphs with torch's own kernels."""
 STEM = "Question: what is the answer to this question? " * 5
 OPTIONS = (" A", " the answer is B.", " the answer is C, people say")
 SHARED = [Loglik(Prompt(f"{STEM}{at} {'people say ' * (at % 7)}hello"), OPTIONS) for at in range(30)]
@@ -131,6 +134,8 @@ def test_the_blocks_of_a_tree_batch_are_those_that_torch_finds(equal_width):
 
 @needs_compiler
 def test_a_compiled_model_gives_the_same_answers_with_few_kernels(folders, own_kernels, monkeypatch):
+    if not ALL:  # traced as for a compiler, without the time of one
+        monkeypatch.setattr(torch, "compile", TRACED)
     used = []
     plain_flex = compiling.attend_with_block_mask
     monkeypatch.setattr(
@@ -152,8 +157,7 @@ def test_a_compiled_model_gives_the_same_answers_with_few_kernels(folders, own_k
 
 
 def test_another_family_of_models(folders, monkeypatch):
-    # Traced as for a compiler, without the time of one: aot_eager runs the graphs with torch's own kernels.
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    monkeypatch.setattr(torch, "compile", TRACED)
     compiled = Transformers(str(folders["gpt2"]), device="cpu", compile=True)
     assert_same_answers(compiled, Transformers(str(folders["gpt2"]), device="cpu"))
     assert compiled.notes == ()

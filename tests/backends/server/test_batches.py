@@ -14,6 +14,7 @@ from kshot.core.budget import LimitReached
 from kshot.core.errors import BackendError, KshotError
 from tests.backends.server.batch_runs import KEY, MODELS, Runs, answer, same_files
 from tests.batch_server import BatchServer
+from tests.cases import some
 from tests.chaos.scenarios import DATA
 from tests.commands import kshot as command
 from tests.commands import kshot_process
@@ -131,8 +132,9 @@ POINTS = ["export.written 1", "export.replaced 1", "export.replaced 2", "server.
           "server.reply_read 1", "server.reply_read 2", "export.written 3", "export.replaced 3"]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    ("point", "model"), some([(point, model) for point in POINTS for model in MODELS], 3, kind=lambda case: case[1])
+)
 def test_killed_while_it_submits_nothing_is_lost_or_paid_twice(server, here, monkeypatch, model, point):
     words = ["run", "-m", model, "--base-url", server.url, "--model-type", "chat", "-d", "data.py:Cities"]
     words += ["--dataset-path", "6", "--batch-api", "--out", "run", "--no-report", "--api-key-env", "THE_KEY"]
