@@ -5,7 +5,7 @@ import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
 from kshot.configs.evaluators.making import evaluator
-from kshot.configs.evaluators.math import SAME_VALUE, VerifiedMath
+from kshot.configs.evaluators.math import SAME_VALUE, same_value
 from kshot.configs.evaluators.summaries import ResampledRouge
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
@@ -72,7 +72,7 @@ def test_values_of_formulas():
 def test_a_formula_that_cannot_be_compared_is_a_failed_sample(monkeypatch, result, said):
     monkeypatch.setattr("kshot.configs.evaluators.math.SAME_VALUE", lambda *_: result)
     with pytest.raises(AskFailed, match=rf"'9\^9' cannot be compared with '\$1\$': {said}"):
-        VerifiedMath().same("9^9", "1")
+        same_value("9^9", "1")
 
 
 def test_a_process_that_cannot_start_is_an_error_of_the_run(monkeypatch):
@@ -82,7 +82,7 @@ def test_a_process_that_cannot_start_is_an_error_of_the_run(monkeypatch):
     SAME_VALUE.close()
     monkeypatch.setattr("kshot.sandbox.calls.RequestProcess", broken)
     with pytest.raises(DataError, match="compares formulas cannot start: no more processes"):
-        VerifiedMath().same("1", "1")
+        same_value("1", "1")
 
 
 def bootstrapped(pairs):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kshot.configs.confine import CLEANED, OF_PACKAGES, cleaned_apart
-from kshot.configs.evaluators.math import SAME_VALUE, VerifiedMath
+from kshot.configs.evaluators.math import SAME_VALUE, same_value
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed
 from kshot.sandbox.calls import ConfinedFunction, Refused, TooSlow
@@ -94,7 +94,7 @@ def test_an_answer_of_another_form_is_none(without, monkeypatch, result):
 def test_a_function_that_needs_to_be_confined_refuses_a_system_that_cannot(without_layers):
     pytest.importorskip("math_verify")
     with pytest.raises(DataError, match="cannot confine the process that compares formulas: it lacks seccomp"):
-        VerifiedMath().same(r"\boxed{1}", "1")
+        same_value(r"\boxed{1}", "1")
 
 
 def test_clean_ups_of_kshot_run_without_layers_but_not_those_of_other_packages(without_layers):
@@ -109,13 +109,12 @@ def test_clean_ups_of_kshot_run_without_layers_but_not_those_of_other_packages(w
 
 def test_a_formula_that_takes_too_long_is_a_failed_sample_and_the_next_one_is_compared(monkeypatch):
     pytest.importorskip("math_verify")
-    same = VerifiedMath().same
-    assert same(r"\boxed{\frac{1}{2}}", "0.5")
+    assert same_value(r"\boxed{\frac{1}{2}}", "0.5")
     monkeypatch.setattr(SAME_VALUE, "seconds", 0.001)
     with pytest.raises(AskFailed, match=r"takes more than 0.001 s"):
-        same(r"\boxed{" + "+".join(f"x^{{{i}}}" for i in range(300)) + "}", "1")
+        same_value(r"\boxed{" + "+".join(f"x^{{{i}}}" for i in range(300)) + "}", "1")
     monkeypatch.undo()
-    assert not same(r"\boxed{3}", "2")
+    assert not same_value(r"\boxed{3}", "2")
 
 
 # ---- forks ----

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.configs.evaluators.basic import SameNumber, SameText
+from kshot.configs.evaluators.basic import same_number, same_text
 from kshot.configs.evaluators.repeats import repeated
+from kshot.configs.evaluators.scores import RightByTurn, RightOrWrong
 from kshot.lookup.scoring import LookupAccuracy
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity
 from kshot.metrics.exact import ExactMatch, SquadEm, SquadF1
@@ -237,7 +238,8 @@ def test_scores_that_all_lie_at_the_ends_are_no_shares_unless_the_metric_says_so
     [
         (Accuracy(), True), (Accuracy("Norm"), True), (Accuracy.by(["acc_norm"], "acc")[1], True), (Em(), True),
         (Em("leave_one_out"), False), (ExactMatch(), True), (SquadEm(), True), (Greedy(), True),
-        (LookupAccuracy("UR", ["first_word"]), True), (SameText(), True), (SameNumber(), True), (F1(), False),
+        (LookupAccuracy("UR", ["first_word"]), True), (RightByTurn("Accuracy", same_text), True),
+        (RightOrWrong("Accuracy", same_number), True), (F1(), False),
         (SquadF1(), False), (Bleu(), False), (PassAtK(), False), (GPTEval(), False), (repeated(Em(), 2), False),
         (Metric(), False),
     ],

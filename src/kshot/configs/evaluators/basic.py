@@ -3,142 +3,95 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from kshot.cleanups.config_names import cleanup_function
 from kshot.cleanups.patterns import general_postprocess
 from kshot.cleanups.programs import completed_program, completion_tests
-from kshot.configs.evaluators.factories import Factory, named, plain
-from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightOrWrong
+from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightByTurn, RightOrWrong, equal
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import tests_of_sample
 from kshot.metrics.words import edit_distance, plain_words
-from kshot.statistics.resampling import mean
 
 _SAME_NUMBER = 1e-6
 """Numbers that differ by less are the same."""
 
 
-class SameText(RightOrWrong):
-    """Share of predictions that are the reference, both written as text."""
-
-    name = "Accuracy"
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Return 100 for a right prediction, 0 for any other; the turns of a conversation are averaged."""
-        if isinstance(prediction, (list, tuple)) and isinstance(reference, (list, tuple)):
-            pairs = list(zip(prediction, reference, strict=False))
-            return mean([self.rate(*pair) for pair in pairs]) if len(prediction) == len(reference) and pairs else WRONG
-        return RIGHT if self.same(prediction, reference) else WRONG
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Whether one answer is right."""
-        return str(prediction) == str(reference)
+def same_text(prediction: Any, reference: Any) -> bool:
+    """Whether a prediction is the reference, both written as text."""
+    return str(prediction) == str(reference)
 
 
-class Equal(SameText):
-    """Share of predictions that equal the reference, a number and its text apart."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Whether one answer is right."""
-        return bool(prediction == reference)
+def same_phrase(prediction: Any, reference: Any) -> bool:
+    """Whether a prediction, trimmed to its first phrase, is one of the references, as it is or trimmed."""
+    known = _texts(reference)
+    return general_postprocess(str(prediction)) in {*known, *map(general_postprocess, known)}
 
 
-class SamePhrase(SameText):
-    """Share of predictions that, trimmed to their first phrase, are one of the references."""
-
-    name = "EM"
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare with every reference, as it is and trimmed."""
-        phrase, known = general_postprocess(str(prediction)), _texts(reference)
-        return RIGHT if phrase in {*known, *map(general_postprocess, known)} else WRONG
-
-
-class PhraseAfter(SameText):
-    """Share of replies whose first line holds a reference, or is one, after a phrase such as "answer is".
+def phrase_after(*phrases: str, contained: bool = True, trim: bool = True) -> Callable[[Any, Any], bool]:
+    """Return whether the first line of a reply holds a reference, or is one, after a phrase such as "answer is".
 
     What follows the last of each of ``phrases`` counts. ``contained``: it need only hold a reference.
     """
 
-    def __init__(self, phrases: Sequence[str] = ("answer is",), *, contained: bool = True, trim: bool = True) -> None:
-        self.phrases, self.contained, self.trim = tuple(phrases), contained, trim
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Clean both up, then compare with every reference."""
+    def same(prediction: Any, reference: Any) -> bool:
         text = str(prediction)
-        line = (text.strip() if self.trim else text).split("\n")[0].lower()
-        for phrase in self.phrases:
+        line = (text.strip() if trim else text).split("\n")[0].lower()
+        for phrase in phrases:
             line = line.split(phrase)[-1]
-        found = general_postprocess(line.strip() if self.trim else line)
+        found = general_postprocess(line.strip() if trim else line)
         known = [general_postprocess(each).lower() for each in _texts(reference)]
-        return RIGHT if any(each in found if self.contained else each == found for each in known) else WRONG
+        return any(each in found if contained else each == found for each in known)
+
+    return same
 
 
-class SameNumber(SameText):
-    """Share of predictions that are the reference, or its number if that is a whole one."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare as text, then as numbers."""
-        try:
-            return bool(prediction == reference or abs(float(prediction) - int(reference)) < _SAME_NUMBER)
-        except (TypeError, ValueError, OverflowError):
-            return False
+def same_number(prediction: Any, reference: Any) -> bool:
+    """Whether a prediction is the reference, or its number if that is a whole one."""
+    try:
+        return bool(prediction == reference or abs(float(prediction) - int(reference)) < _SAME_NUMBER)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
-class SameFreeForm(SameText):
-    """Share of BIG-Bench Hard's answers in free form that are the reference, by the rules of a project.
+def same_free_form(framework: str, prediction: Any, reference: Any) -> bool:
+    """Whether an answer in free form is the reference, by the rules of a project (BIG-Bench Hard).
 
     AISBench cleans the reply up and compares exactly; all others clean both up, and letter case does not matter.
     """
-
-    def __init__(self, framework: str = "") -> None:
-        self.framework = framework
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare what the clean-up leaves."""
-        clean = cleanup_function("bbh_freeform_postprocess", self.framework) or str
-        found, gold = str(clean(str(prediction))), str(reference)
-        return found == gold if self.framework == "ais_bench" else found.casefold() == str(clean(gold)).casefold()
+    clean = cleanup_function("bbh_freeform_postprocess", framework) or str
+    found, gold = str(clean(str(prediction))), str(reference)
+    return found == gold if framework == "ais_bench" else found.casefold() == str(clean(gold)).casefold()
 
 
-class NearestCandidate(RightOrWrong):
-    """Share of replies whose edit distance is shortest to the right one of the candidates."""
-
-    name = "Accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Find the nearest candidate."""
-        if not isinstance(reference, Mapping) or "candidates" not in reference or "label" not in reference:
-            raise DataError(f"EDAccEvaluator wants candidates and label in the reference, not {reference!r:.80}")
-        text = str(prediction)
-        candidates = [[each] if isinstance(each, str) else list(each) for each in reference["candidates"]]
-        distances = [min(edit_distance(text, str(spelling)) for spelling in each) for each in candidates]
-        return distances.index(min(distances)) == int(reference["label"])
+def nearest_candidate(prediction: Any, reference: Any) -> bool:
+    """Whether the edit distance of a reply is shortest to the right one of the candidates."""
+    if not isinstance(reference, Mapping) or "candidates" not in reference or "label" not in reference:
+        raise DataError(f"EDAccEvaluator wants candidates and label in the reference, not {reference!r:.80}")
+    text = str(prediction)
+    candidates = [[each] if isinstance(each, str) else list(each) for each in reference["candidates"]]
+    distances = [min(edit_distance(text, str(spelling)) for spelling in each) for each in candidates]
+    return distances.index(min(distances)) == int(reference["label"])
 
 
-class FirstLineF1(Points):
-    """Word overlap of the reply's first line with the best reference, as SQuAD scores it."""
-
-    name = "F1"
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare bags of words."""
-        words = Counter(plain_words(str(prediction).split("\n")[0]))
-        best = 0.0
-        for each in reference if isinstance(reference, (list, tuple)) else [reference]:
-            gold = Counter(plain_words(each))
-            common = (words & gold).total()
-            if not words or not gold:
-                best = max(best, RIGHT if words == gold else WRONG)
-            elif common:
-                best = max(best, 200 * common / (words.total() + gold.total()))
-        return best
+def first_line_f1(prediction: Any, reference: Any) -> float:
+    """Return the word overlap of a reply's first line with the best reference, as SQuAD scores it."""
+    words = Counter(plain_words(str(prediction).split("\n")[0]))
+    best = 0.0
+    for each in reference if isinstance(reference, (list, tuple)) else [reference]:
+        gold = Counter(plain_words(each))
+        common = (words & gold).total()
+        if not words or not gold:
+            best = max(best, RIGHT if words == gold else WRONG)
+        elif common:
+            best = max(best, 200 * common / (words.total() + gold.total()))
+    return best
 
 
 class CompletedPrograms(PassAtK):
@@ -162,28 +115,30 @@ def _texts(reference: Any) -> list[str]:
     return [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
 
 
+def _named(
+    own: str, theirs: str, same: Callable[[Any, Any], bool], metric: type[RightOrWrong] = RightOrWrong
+) -> Factory:
+    """Return the factory of a share of right answers with a name of its own in configs of another project."""
+    return lambda name, options, scope: metric(theirs if name.framework else own, same)  # noqa: ARG005 - as every factory
+
+
 def _free_form(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    metric = SameFreeForm(name.framework)
-    metric.name = "score" if name.framework else metric.name
-    return metric
+    return RightByTurn("score" if name.framework else "Accuracy", partial(same_free_form, name.framework))
 
 
-_TRIVIA = partial(PhraseAfter, ("answer is", "a:", "answer:"))
-_SQUAD20 = partial(PhraseAfter, contained=False, trim=False)
-_CHINESE = partial(PhraseAfter, ("答案是：",), contained=False, trim=False)
+_EQUAL_TEXT = _named("Accuracy", "accuracy", same_text, RightByTurn)
 
 EVALUATORS: dict[str, Factory] = {
-    "AccEvaluator": named("accuracy", SameText),
-    "AccwithDetailsEvaluator": named("accuracy", Equal),
-    **dict.fromkeys(("CMMLUEvaluator", "CEvalEvaluator", "MMLUEvaluator"), named("accuracy", SameText)),
-    "BBHEvaluator_mcq": named("score", Equal),
-    "EMEvaluator": named("score", SamePhrase),
-    "TriviaQAEvaluator": named("score", _TRIVIA),
-    "NQEvaluator": named("score", PhraseAfter),
-    "NQEvaluatorCN": named("score", _CHINESE),
-    "SQuAD20Evaluator": named("score", _SQUAD20),
-    **dict.fromkeys(("Gsm8kEvaluator", "GSM8KEvaluator"), named("accuracy", SameNumber)),
+    **dict.fromkeys(("AccEvaluator", "CMMLUEvaluator", "CEvalEvaluator", "MMLUEvaluator"), _EQUAL_TEXT),
+    "AccwithDetailsEvaluator": _named("Accuracy", "accuracy", equal, RightByTurn),
+    "BBHEvaluator_mcq": _named("Accuracy", "score", equal, RightByTurn),
+    "EMEvaluator": _named("EM", "score", same_phrase),
+    "TriviaQAEvaluator": _named("Accuracy", "score", phrase_after("answer is", "a:", "answer:")),
+    "NQEvaluator": _named("Accuracy", "score", phrase_after("answer is")),
+    "NQEvaluatorCN": _named("Accuracy", "score", phrase_after("答案是：", contained=False, trim=False)),
+    "SQuAD20Evaluator": _named("Accuracy", "score", phrase_after("answer is", contained=False, trim=False)),
+    **dict.fromkeys(("Gsm8kEvaluator", "GSM8KEvaluator"), _named("Accuracy", "accuracy", same_number, RightByTurn)),
     "BBHEvaluator": _free_form,
-    "EDAccEvaluator": named("accuracy", NearestCandidate),
-    "SquadEvaluator": plain(FirstLineF1),
+    "EDAccEvaluator": _named("Accuracy", "accuracy", nearest_candidate),
+    "SquadEvaluator": plain(Points, "F1", first_line_f1),
 }

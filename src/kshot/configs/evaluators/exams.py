@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from kshot.cleanups.formulas import plain_formula
@@ -25,25 +26,18 @@ _PHRASES = ("The answer is therefore", "答案是")
 _BOX = "\\boxed"
 
 
-class SameAnswer(RightOrWrong):
-    """Share of replies whose answer is the reference, once both are written in one way.
+def same_answer(prediction: Any, reference: Any, *, with_dollar: bool = True) -> bool:
+    """Whether the answer of a reply is the reference, once both are written in one way.
 
     ``with_dollar``: a number that stands alone keeps the ``$`` before it, as OpenCompass has it.
     """
-
-    def __init__(self, *, with_dollar: bool = True) -> None:
-        super().__init__()
-        self.with_dollar = with_dollar
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Take the answer from the reply, and compare."""
-        answer = answer_in(text_of(prediction, "AGIEvalEvaluator"), with_dollar=self.with_dollar)
-        if answer is None or reference is None:
-            return answer is None and reference is None
-        try:
-            return plain_formula(answer) == plain_formula(reference)
-        except (AttributeError, IndexError, ValueError):  # it cannot be written in this way
-            return bool(answer == reference)
+    answer = answer_in(text_of(prediction, "AGIEvalEvaluator"), with_dollar=with_dollar)
+    if answer is None or reference is None:
+        return answer is None and reference is None
+    try:
+        return plain_formula(answer) == plain_formula(reference)
+    except (AttributeError, IndexError, ValueError):  # it cannot be written in this way
+        return bool(answer == reference)
 
 
 def answer_in(reply: str, *, with_dollar: bool = True) -> str | None:
@@ -94,92 +88,77 @@ _TAIL = 10
 _UNSCORED = ("cloze", "subjective", "correction")
 
 
-class ExamLetters(Share):
-    """Points for the letters in a reply to GAOKAO-Bench; the reference is a list, a letter for each question.
+def exam_letters(question_type: str) -> Share:
+    """Return points for the letters in a reply to GAOKAO-Bench; the reference is a list, a letter for each question.
 
     Where several options of a question are right, all of them give 2 points, and some of them without a wrong one 1.
     """
+    if question_type not in ("multi_question_choice", *_GAOKAO_LETTERS):
+        raise DataError(f"GaokaoBenchEvaluator does not know question_type={question_type!r}")
 
-    def __init__(self, question_type: str) -> None:
-        super().__init__()
-        if question_type not in ("multi_question_choice", *_GAOKAO_LETTERS):
-            raise DataError(f"GaokaoBenchEvaluator does not know question_type={question_type!r}")
-        self.question_type = question_type
-
-    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
+    def points(prediction: Any, reference: Any) -> tuple[float, float]:
         """Compare the answer to each question; another number of answers than of questions is all wrong."""
-        reference = listed(reference) if self.question_type == "multi_choice" else reference
-        answers = self._answers(text_of(prediction, "GaokaoBenchEvaluator"), len(reference))
+        reference = listed(reference) if question_type == "multi_choice" else reference
+        answers = _exam_answers(question_type, text_of(prediction, "GaokaoBenchEvaluator"), len(reference))
         if len(answers) != len(reference):
             answers = ["Z"] * len(reference)
         pairs = list(zip(answers, reference, strict=True))
-        if self.question_type == "multi_choice":
+        if question_type == "multi_choice":
             return sum(2 if a == r else all(letter in r for letter in a) for a, r in pairs), 2 * len(pairs)
         return sum(a == r for a, r in pairs), len(pairs)
 
-    def _answers(self, reply: str, size: int) -> list[str]:
-        if self.question_type == "multi_question_choice":
-            marked = re.findall(rf"{_GAOKAO_ANSWER}\s*[:：]*\s*([A-Z])", reply)
-            return marked if len(marked) == size else re.findall("[A-Z]", reply)[:size]
-        if self.question_type == "multi_choice":
-            text = "".join(reply.split())
-            place = text.find(_GAOKAO_ANSWER)
-            found = re.findall("[A-D]", text[place:] if place > 0 else text[-_TAIL:])
-            return ["".join(found)] if found else []
-        letters = re.findall(_GAOKAO_LETTERS[self.question_type], reply)
-        return letters[-1:] if self.question_type == "single_choice" else letters[:5]
+    return Share("score", points)
 
 
-class NoPoints(Points):
-    """0 for every reply: GAOKAO-Bench has no rule for questions without options."""
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - no rule looks at them
-        """Return 0."""
-        return 0.0
-
-
-class LetterOrText(RightOrWrong):
-    """Share of replies whose first line is the letter, or the text, of the reference ``A. text`` (MMLU-Pro)."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare with both; a reference with more than one ``. `` is never right, as in the home."""
-        line = text_of(prediction, "MMLUProBaseEvaluator").split("\n")[0].strip()
-        parts = str(reference).split(". ")
-        if len(parts) == 1:
-            what = f"MMLUProBaseEvaluator wants 'LETTER. text' as the reference, not {reference!r:.80}"
-            raise DataError(what, hint="Look at the column that reader_cfg's output_column names.")
-        if len(parts) != 2:  # noqa: PLR2004 - the letter and the text
-            return False
-        return (line in _OPTIONS and line == parts[0]) or line == parts[1].strip()
+def _exam_answers(question_type: str, reply: str, size: int) -> list[str]:
+    if question_type == "multi_question_choice":
+        marked = re.findall(rf"{_GAOKAO_ANSWER}\s*[:：]*\s*([A-Z])", reply)
+        return marked if len(marked) == size else re.findall("[A-Z]", reply)[:size]
+    if question_type == "multi_choice":
+        text = "".join(reply.split())
+        place = text.find(_GAOKAO_ANSWER)
+        found = re.findall("[A-D]", text[place:] if place > 0 else text[-_TAIL:])
+        return ["".join(found)] if found else []
+    letters = re.findall(_GAOKAO_LETTERS[question_type], reply)
+    return letters[-1:] if question_type == "single_choice" else letters[:5]
 
 
-class HoldsReference(RightOrWrong):
-    """Share of replies, trimmed to their first phrase, that contain the reference (L-Eval)."""
+def letter_or_text(prediction: Any, reference: Any) -> bool:
+    """Whether the first line of a reply is the letter, or the text, of the reference ``A. text`` (MMLU-Pro).
 
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Look for the reference, as it is and trimmed."""
-        phrase = general_postprocess(text_of(prediction, "LEvalEMEvaluator"))
-        return general_postprocess(str(reference)) in phrase or str(reference) in phrase
-
-
-class FirstWord(RightOrWrong):
-    """Share of replies whose first word is the reference (LAMBADA)."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare both without articles."""
-        word = _WORD_END.split(text_of(prediction, "LambadaEvaluator").strip().split(" ")[0])[0]
-        return general_postprocess(word) == general_postprocess(str(reference))
+    A reference with more than one ``. `` is never right, as in the home.
+    """
+    line = text_of(prediction, "MMLUProBaseEvaluator").split("\n")[0].strip()
+    parts = str(reference).split(". ")
+    if len(parts) == 1:
+        what = f"MMLUProBaseEvaluator wants 'LETTER. text' as the reference, not {reference!r:.80}"
+        raise DataError(what, hint="Look at the column that reader_cfg's output_column names.")
+    if len(parts) != 2:  # noqa: PLR2004 - the letter and the text
+        return False
+    return (line in _OPTIONS and line == parts[0]) or line == parts[1].strip()
 
 
-class EitherContains(RightOrWrong):
-    """Share of answers that contain one of the references, or are contained in one (DROP)."""
+def holds_reference(prediction: Any, reference: Any) -> bool:
+    """Whether a reply, trimmed to its first phrase, contains the reference, as it is or trimmed (L-Eval)."""
+    phrase = general_postprocess(text_of(prediction, "LEvalEMEvaluator"))
+    return general_postprocess(str(reference)) in phrase or str(reference) in phrase
 
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare what follows ``Answer:``, or all of the reply, with the references, which ``|`` divides."""
-        text = text_of(prediction, "DropOpenAIEvaluator")
-        marked = _DROP_ANSWER.search(text)
-        answer = " ".join(plain_words(marked[1] if marked else text))
-        return any(_alike(answer, " ".join(plain_words(each))) for each in str(reference).split("|"))
+
+def same_first_word(prediction: Any, reference: Any) -> bool:
+    """Whether the first word of a reply is the reference, both without articles (LAMBADA)."""
+    word = _WORD_END.split(text_of(prediction, "LambadaEvaluator").strip().split(" ")[0])[0]
+    return general_postprocess(word) == general_postprocess(str(reference))
+
+
+def either_contains(prediction: Any, reference: Any) -> bool:
+    """Whether an answer contains one of the references, which ``|`` divides, or is contained in one (DROP).
+
+    The answer is what follows ``Answer:``, or all of the reply.
+    """
+    text = text_of(prediction, "DropOpenAIEvaluator")
+    marked = _DROP_ANSWER.search(text)
+    answer = " ".join(plain_words(marked[1] if marked else text))
+    return any(_alike(answer, " ".join(plain_words(each))) for each in str(reference).split("|"))
 
 
 def _alike(answer: str, reference: str) -> bool:
@@ -188,33 +167,34 @@ def _alike(answer: str, reference: str) -> bool:
     return answer in reference or reference in answer
 
 
-class SameLetters(RightOrWrong):
-    """Share of replies that choose the options of the reference, in any order (ELBench)."""
+_MARK = re.compile(r"(?i:answer|答案)\s*(?:[:：]|[是为])?\s*(\S.*)")
+_LONE = re.compile("(?<![A-Za-z])[A-Ja-j](?![A-Za-z])")
+_OTHERS = re.compile(r"[^\sA-J,，、.。()\[\]:：和与]")
 
-    _MARK = re.compile(r"(?i:answer|答案)\s*(?:[:：]|[是为])?\s*(\S.*)")
-    _LONE = re.compile("(?<![A-Za-z])[A-Ja-j](?![A-Za-z])")
-    _OTHERS = re.compile(r"[^\sA-J,，、.。()\[\]:：和与]")
 
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare the sets of letters."""
-        wanted = set(re.findall("[A-J]", str(reference).upper()))
-        if not wanted:
-            raise DataError(f"ELBenchChoiceEvaluator wants letters from A to J as the reference, not {reference!r:.80}")
-        return self._chosen(str(prediction or "")) == wanted
+def same_letters(prediction: Any, reference: Any) -> bool:
+    """Whether a reply chooses the options of the reference, in any order (ELBench)."""
+    wanted = set(re.findall("[A-J]", str(reference).upper()))
+    if not wanted:
+        raise DataError(f"ELBenchChoiceEvaluator wants letters from A to J as the reference, not {reference!r:.80}")
+    return _chosen_letters(str(prediction or "")) == wanted
 
-    def _chosen(self, reply: str) -> set[str]:
-        """Return the letters after a mark, else those of a last line that has nothing else."""
-        marked = self._MARK.search(reply)
-        if marked and (found := {letter.upper() for letter in self._LONE.findall(marked[1])}):
-            return found
-        lines = [line.strip().upper() for line in reply.splitlines() if line.strip()]
-        return set(re.findall("[A-J]", lines[-1])) if lines and not self._OTHERS.search(lines[-1]) else set()
+
+def _chosen_letters(reply: str) -> set[str]:
+    """Return the letters after a mark, else those of a last line that has nothing else."""
+    marked = _MARK.search(reply)
+    if marked and (found := {letter.upper() for letter in _LONE.findall(marked[1])}):
+        return found
+    lines = [line.strip().upper() for line in reply.splitlines() if line.strip()]
+    return set(re.findall("[A-J]", lines[-1])) if lines and not _OTHERS.search(lines[-1]) else set()
 
 
 def _gaokao(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
     kind = name.last.removeprefix("GaokaoBenchEvaluator").removeprefix("_")
     options = {**options, **({"question_type": kind} if kind else {})}
-    return NoPoints() if options.get("question_type") in _UNSCORED else ExamLetters(**options)
+    if options.get("question_type") in _UNSCORED:  # GAOKAO-Bench has no rule for questions without options
+        return Points("score", lambda prediction, reference: WRONG)  # noqa: ARG005 - no rule looks at them
+    return exam_letters(**options)
 
 
 # ---- IFEval ----
@@ -253,18 +233,24 @@ class FollowedInstructions(MeasureFamily):
         return found
 
 
+def _agieval(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return RightOrWrong("score", partial(same_answer, with_dollar=name.framework != "ais_bench"), **options)
+
+
+def _leval(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return RightOrWrong("accuracy" if name.framework == "ais_bench" else "score", holds_reference, **options)
+
+
 EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(("GPQAEvaluator", "MGSM_Evaluator"), with_options(RightOrWrong, "accuracy")),
     **dict.fromkeys(("AGIEvalEvaluator_mcq", "CharmReasonEvaluator"), with_options(RightOrWrong, "score")),
-    "AGIEvalEvaluator": lambda name, options, _: SameAnswer(with_dollar=name.framework != "ais_bench", **options),
+    "AGIEvalEvaluator": _agieval,
     "GaokaoBenchEvaluator": _gaokao,
     **{f"GaokaoBenchEvaluator_{kind}": _gaokao for kind in ("multi_question_choice", *_GAOKAO_LETTERS, *_UNSCORED)},
-    "MMLUProBaseEvaluator": with_options(LetterOrText, "accuracy"),
-    "LEvalEMEvaluator": lambda name, options, _: HoldsReference(
-        "accuracy" if name.framework == "ais_bench" else "score", **options
-    ),
-    "LambadaEvaluator": with_options(FirstWord, "accuracy"),
-    "DropOpenAIEvaluator": with_options(EitherContains, "accuracy"),
-    "ELBenchChoiceEvaluator": with_options(SameLetters, "accuracy"),
+    "MMLUProBaseEvaluator": with_options(RightOrWrong, "accuracy", letter_or_text),
+    "LEvalEMEvaluator": _leval,
+    "LambadaEvaluator": with_options(RightOrWrong, "accuracy", same_first_word),
+    "DropOpenAIEvaluator": with_options(RightOrWrong, "accuracy", either_contains),
+    "ELBenchChoiceEvaluator": with_options(RightOrWrong, "accuracy", same_letters),
     "IFEvaluator": plain(FollowedInstructions),
 }

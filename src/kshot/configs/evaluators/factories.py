@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from kshot.configs.evaluators.scores import RightOrWrong
 from kshot.configs.names import ambiguous_name
 from kshot.configs.scope import Name, Scope
 from kshot.metrics import Metric
@@ -29,40 +30,21 @@ def version_of(name: Name, scope: Scope, versions: Mapping[str, str]) -> str:
     return found
 
 
-def plain(metric: Callable[[], Metric]) -> Factory:
-    """Return the factory of a metric without options."""
-
-    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-        return metric()
-
-    return make
+def plain(metric: Callable[..., Metric], *given: Any) -> Factory:
+    """Return the factory of a metric that is made of what is given, whatever the options are."""
+    return lambda name, options, scope: metric(*given)  # noqa: ARG005 - as every factory
 
 
-def named(figure: str, metric: Callable[[], Metric]) -> Factory:
-    """Return the factory of a metric whose one figure has this name in configs of another project."""
-
-    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-        made = metric()
-        if name.framework:
-            made.name = figure
-        return made
-
-    return make
-
-
-def with_options(metric: Callable[..., Metric], *figure: str) -> Factory:
-    """Return the factory of a metric that takes the evaluator's options; ``figure``: the name of its figure."""
-
-    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-        return metric(*figure, **options)
-
-    return make
+def with_options(metric: Callable[..., Metric], *given: Any) -> Factory:
+    """Return the factory of a metric that is made of what is given and of the evaluator's options."""
+    return lambda name, options, scope: metric(*given, **options)  # noqa: ARG005 - as every factory
 
 
 def either(own: Callable[[], Metric], theirs: Callable[[], Metric]) -> Factory:
     """Return the factory of two metrics: kshot's, and the one that configs of another project mean."""
+    return lambda name, options, scope: theirs() if name.framework else own()  # noqa: ARG005 - as every factory
 
-    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-        return theirs() if name.framework else own()
 
-    return make
+def compared(same: Callable[[Any, Any], bool], name: str = "accuracy") -> Factory:
+    """Return the factory of the share of answers that a function calls right."""
+    return plain(RightOrWrong, name, same)

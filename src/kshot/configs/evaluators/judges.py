@@ -11,10 +11,10 @@ from typing import Any
 
 from kshot.configs.answers import Cleaner, cleaner, one_cleaned
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.factories import Factory, compared
 from kshot.configs.evaluators.judge_readings import OwnVerdict, Wins, reading_of
 from kshot.configs.evaluators.repeats import is_right
-from kshot.configs.evaluators.scores import Counts, RightOrWrong, SeesRows, Tally, gold_of, ratio
+from kshot.configs.evaluators.scores import Counts, SeesRows, Tally, gold_of, ratio
 from kshot.configs.foreign_template import with_foreign_templates
 from kshot.configs.loaders.places import check_place, place_of
 from kshot.configs.rendering import render
@@ -190,16 +190,6 @@ def judge_of_inference(
         max_tokens=cfg.get("max_out_len") or _MAX_TOKENS,
         whole_replies=True,
     )
-
-
-class SaysA(RightOrWrong):
-    """Share of a judge's replies that are A, once they are cleaned up."""
-
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:  # noqa: ARG002 - the reply tells all
-        """Look at the reply."""
-        return bool(prediction == "A")
 
 
 # ---- a rule first, then a judge ----
@@ -401,5 +391,5 @@ EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(
         ("GenericLLMEvaluator", "LMEvaluator"), lambda name, options, scope: judge_of(options, scope, name.framework)
     ),
-    "LLMJudgeCorrectEvaluator": plain(SaysA),
+    "LLMJudgeCorrectEvaluator": compared(lambda reply, _: bool(reply == "A")),
 }

@@ -6,27 +6,27 @@ import difflib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kshot.configs.evaluators.factories import Factory, plain, version_of, with_options
+from kshot.configs.evaluators.factories import Factory, compared, plain, version_of, with_options
 from kshot.configs.evaluators.scores import (
     RIGHT,
     WRONG,
-    ByColumn,
+    BySubset,
     Points,
+    Rate,
     RightOrWrong,
-    RoundedPoints,
     SeesRows,
     listed,
+    rounded,
     text_of,
     texts_of,
 )
 from kshot.configs.evaluators.summaries import bare, chinese_cut, rouge_l, words_in
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, reference
+from kshot.core.records import Row, Sample, reference
 from kshot.metrics import Metric
 from kshot.metrics.words import bag_f1, edit_distance, likeness, plain_words
 
@@ -50,118 +50,122 @@ _CHINESE_STOP_WORDS = (
 _STOP_WORDS = {"en": frozenset(_ENGLISH_STOP_WORDS.split()), "zh": frozenset(_CHINESE_STOP_WORDS.split())}
 
 
-class _InLanguage(Points):
-    """A metric of English or Chinese text."""
+def word_f1(evaluator: str, language: str) -> Rate:
+    """Return the function that gives F1 of the words of an answer and those of the best reference."""
+    words_of = words_in(language, evaluator)
 
-    evaluator = ""
+    def rate(prediction: Any, reference: Any) -> float:
+        words = words_of(text_of(prediction, evaluator))
+        return 100 * max((bag_f1(words, words_of(each)) for each in listed(reference)), default=0.0)
 
-    def __init__(self, name: str = "score", language: str = "en") -> None:
-        super().__init__(name)
-        if language not in _PARAGRAPH:
-            raise DataError(f"{self.evaluator} has language={language!r}", hint="Give 'en' or 'zh'.")
-        self.language = language
-
-    def __repr__(self) -> str:
-        """Show the settings."""
-        return f"{type(self).__name__}({self.name!r}, {self.language!r})"
+    return rate
 
 
-class WordOverlap(_InLanguage):
-    """F1 of the words of an answer and those of the best reference."""
-
-    evaluator = "LongBenchF1Evaluator"
-
-    def __init__(self, name: str = "score", language: str = "en") -> None:
-        super().__init__(name, language)
-        self.words = words_in(language, self.evaluator)
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare with every reference."""
-        words = self.words(text_of(prediction, self.evaluator))
-        return 100 * max((bag_f1(words, self.words(each)) for each in listed(reference)), default=0.0)
+def first_word_f1(evaluator: str, language: str) -> Rate:
+    """Return the same for the first reference alone (LV-Eval)."""
+    rate = word_f1(evaluator, language)
+    return lambda prediction, reference: rate(prediction, list(listed(reference))[:1])
 
 
-class RougeOverlap(_InLanguage):
-    """ROUGE-L of an answer and the best reference."""
+def keyword_f1(evaluator: str, language: str) -> Rate:
+    """Return the same, but 0 for an answer that lacks the words of the keyword, which is the last reference."""
+    words_of = words_in(language, evaluator)
 
-    evaluator = "LongBenchRougeEvaluator"
+    def rate(prediction: Any, reference: Any) -> float:
+        texts = listed(reference)
+        first, keyword = texts[0], texts[-1]
+        if language == "zh" and not keyword:
+            keyword = first
+        words = words_of(text_of(prediction, evaluator))
+        if keyword and found(words, words_of(keyword)) < _KEYWORD_SHARE[language]:
+            return 0.0
+        return 100 * bag_f1(words, words_of(first))
 
-    def __init__(self, name: str = "score", language: str = "en") -> None:
-        super().__init__(name, language)
-        self.rouge = rouge_l(self.evaluator)
-        self.cut = chinese_cut(self.evaluator) if language == "zh" else None
+    def found(words: list[str], keyword: list[str]) -> float:
+        if not keyword:
+            raise DataError(f"{evaluator}: the keyword, the last reference, has no words")
+        common = Counter(words) & Counter(keyword)
+        return sum(count for word, count in common.items() if word not in _STOP_WORDS[language]) / len(keyword)
 
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare with every reference; in Chinese the answer is cut into words anew for each of them."""
-        text, best = text_of(prediction, self.evaluator), 0.0
+    return rate
+
+
+def best_rouge(evaluator: str, language: str) -> Rate:
+    """Return the function that gives ROUGE-L of an answer and the best reference."""
+    rouge, cut = rouge_l(evaluator), chinese_cut(evaluator) if language == "zh" else None
+
+    def rate(prediction: Any, reference: Any) -> float:
+        text, best = text_of(prediction, evaluator), 0.0
         for each in listed(reference):
             gold = each
-            if self.cut is not None:
-                text, gold = " ".join(self.cut(text)), " ".join(self.cut(each))
-            best = max(best, self.rouge(text, gold))
+            if cut is not None:  # the answer is cut into words anew for each of them
+                text, gold = " ".join(cut(text)), " ".join(cut(each))
+            best = max(best, rouge(text, gold))
         return 100 * best
 
+    return rate
 
-class RetrievedNumber(_InLanguage):
-    """Share of the numbers in a reply that are the number of the right paragraph."""
 
-    evaluator = "LongBenchRetrievalEvaluator"
-    bounds = None  # each reference adds its share
+def filtered_rouge(evaluator: str, language: str) -> Rate:
+    """Return the function that gives ROUGE-L of an answer and the first reference without stop words (LV-Eval)."""
+    rouge, cut = rouge_l(evaluator), chinese_cut(evaluator) if language == "zh" else None
 
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Count the right ones of all numbers."""
-        numbers = _NUMBER.findall(text_of(prediction, self.evaluator))
-        wanted = [self._number_in(each) for each in listed(reference)]
-        return 100 * sum(numbers.count(each) / len(numbers) for each in wanted) if numbers else 0.0
+    def rate(prediction: Any, reference: Any) -> float:
+        return 100 * rouge(*map(filtered, (text_of(prediction, evaluator), listed(reference)[0])))
 
-    def _number_in(self, reference: Any) -> str:
-        found = _PARAGRAPH[self.language].search(str(reference))
+    def filtered(text: str) -> str:
+        """Leave stop words out; Chinese punctuation becomes white space, which ROUGE tells from nothing."""
+        words = plain_words(text) if cut is None else [bare(word) for word in cut(text)]
+        return " ".join(word for word in words if word not in _STOP_WORDS[language])
+
+    return rate
+
+
+def retrieved_number(evaluator: str, language: str) -> Rate:
+    """Return the function that gives the share of the numbers in a reply that are that of the right paragraph."""
+
+    def number_in(reference: Any) -> str:
+        found = _PARAGRAPH[language].search(str(reference))
         if found is None:
-            raise DataError(f"{self.evaluator} finds no number of a paragraph in the reference {reference!r:.80}")
+            raise DataError(f"{evaluator} finds no number of a paragraph in the reference {reference!r:.80}")
         return found[1]
 
-
-class CountedNumber(RetrievedNumber):
-    """Share of the numbers in a reply that are the reference."""
-
-    evaluator = "LongBenchCountEvaluator"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def _number_in(self, reference: Any) -> str:
-        return str(reference)
+    return lambda prediction, reference: _share_of_numbers(
+        text_of(prediction, evaluator), [number_in(each) for each in listed(reference)]
+    )
 
 
-class LineOfCode(Points):
-    """How alike the first line of code in a reply and the best reference are."""
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare with every reference; further ones see the line alone."""
-        text, best = text_of(prediction, "LongBenchCodeSimEvaluator"), 0
-        for each in listed(reference):
-            lines = text.lstrip("\n").split("\n")
-            text = next((line for line in lines if not any(sign in line for sign in ("`", "#", "//"))), "")
-            best = max(best, likeness(text, each))
-        return float(best)
+def counted_number(prediction: Any, reference: Any) -> float:
+    """Return the share of the numbers in a reply that are the reference."""
+    return _share_of_numbers(text_of(prediction, "LongBenchCountEvaluator"), list(map(str, listed(reference))))
 
 
-class NamedClass(Points):
-    """Whether a reply names the right class, divided by the number of classes that it names."""
+def _share_of_numbers(text: str, wanted: Sequence[str]) -> float:
+    numbers = _NUMBER.findall(text)
+    return 100 * sum(numbers.count(each) / len(numbers) for each in wanted) if numbers else 0.0
 
-    bounds = None  # each reference adds its share
 
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Look for the names of all classes."""
-        if not isinstance(reference, Mapping) or not {"answers", "all_classes"} <= set(reference):
-            what = f"LongBenchClassificationEvaluator wants answers and all_classes as reference, not {reference!r:.80}"
-            raise DataError(what)
-        text = text_of(prediction, "LongBenchClassificationEvaluator")
-        points = 0.0
-        for right in listed(reference["answers"]):
-            named = _without_parts([name for name in reference["all_classes"] if name in text], right)
-            points += 1 / len(named) if right in named else 0.0
-        return 100 * points
+def line_of_code(prediction: Any, reference: Any) -> float:
+    """Return how alike the first line of code in a reply and the best reference are."""
+    text, best = text_of(prediction, "LongBenchCodeSimEvaluator"), 0
+    for each in listed(reference):  # further ones see the line alone
+        lines = text.lstrip("\n").split("\n")
+        text = next((line for line in lines if not any(sign in line for sign in ("`", "#", "//"))), "")
+        best = max(best, likeness(text, each))
+    return float(best)
+
+
+def named_class(prediction: Any, reference: Any) -> float:
+    """Return whether a reply names the right class, divided by the number of classes that it names."""
+    if not isinstance(reference, Mapping) or not {"answers", "all_classes"} <= set(reference):
+        what = f"LongBenchClassificationEvaluator wants answers and all_classes as reference, not {reference!r:.80}"
+        raise DataError(what)
+    text = text_of(prediction, "LongBenchClassificationEvaluator")
+    points = 0.0
+    for right in listed(reference["answers"]):
+        named = _without_parts([name for name in reference["all_classes"] if name in text], right)
+        points += 1 / len(named) if right in named else 0.0
+    return 100 * points
 
 
 def _without_parts(named: list[str], right: str) -> list[str]:
@@ -172,56 +176,6 @@ def _without_parts(named: list[str], right: str) -> list[str]:
             named.remove(named[at])
         at += 1
     return named
-
-
-class FirstOverlap(WordOverlap):
-    """F1 of the words of an answer and those of the first reference (LV-Eval)."""
-
-    evaluator = "LVEvalF1Evaluator"
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare with the first reference alone."""
-        return super().rate(prediction, list(listed(reference))[:1])
-
-
-class KeywordOverlap(WordOverlap):
-    """The same, but 0 for an answer that lacks the words of the keyword, which is the last reference."""
-
-    evaluator = "LVEvalOPTF1Evaluator"
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Look for the keyword first."""
-        texts = listed(reference)
-        first, keyword = texts[0], texts[-1]
-        if self.language == "zh" and not keyword:
-            keyword = first
-        words = self.words(text_of(prediction, self.evaluator))
-        if keyword and self._found(words, self.words(keyword)) < _KEYWORD_SHARE[self.language]:
-            return 0.0
-        return 100 * bag_f1(words, self.words(first))
-
-    def _found(self, words: list[str], keyword: list[str]) -> float:
-        if not keyword:
-            raise DataError(f"{self.evaluator}: the keyword, the last reference, has no words")
-        common = Counter(words) & Counter(keyword)
-        stop_words = _STOP_WORDS[self.language]
-        return sum(count for word, count in common.items() if word not in stop_words) / len(keyword)
-
-
-class FilteredRouge(RougeOverlap):
-    """ROUGE-L of an answer and the first reference, both without stop words (LV-Eval)."""
-
-    evaluator = "LVEvalOPTRougeEvaluator"
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare with the first reference alone."""
-        texts = [self._filtered(text) for text in (text_of(prediction, self.evaluator), listed(reference)[0])]
-        return 100 * self.rouge(*texts)
-
-    def _filtered(self, text: str) -> str:
-        """Leave stop words out; Chinese punctuation becomes white space, which ROUGE tells from nothing."""
-        words = plain_words(text) if self.cut is None else [bare(word) for word in self.cut(text)]
-        return " ".join(word for word in words if word not in _STOP_WORDS[self.language])
 
 
 _PARTS = {"difficulty": ("easy", "hard"), "length": ("short", "medium", "long")}
@@ -237,32 +191,27 @@ _SHORT, _LONG = 0.8, 1.2
 _BETWEEN_WORDS = str.maketrans(dict.fromkeys("\n:\"'.,?!{}", " "))
 
 
-class FoundNeedle(RightOrWrong):
-    """Share of answers with the keyword, which stands after ``*`` in the reference."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Look for the keyword."""
-        return _needle(reference)[1] in text_of(prediction, "NeedleBenchOriginEvaluator")
+def found_needle(prediction: Any, reference: Any) -> bool:
+    """Whether an answer has the keyword, which stands after ``*`` in the reference."""
+    return _needle(reference)[1] in text_of(prediction, "NeedleBenchOriginEvaluator")
 
 
-class NearNeedle(Points):
-    """The same, where an answer without the keyword gets a fifth of its likeness to the needle."""
+def _near_needle(*, use_trim: bool = False) -> Points:
+    """Return the same, where an answer without the keyword gets a fifth of its likeness to the needle."""
 
-    def __init__(self, use_trim: bool = False) -> None:  # noqa: FBT001, FBT002 - the option of configs
-        super().__init__()
-        self.use_trim = bool(use_trim)
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
+    def rate(prediction: Any, reference: Any) -> float:
         """Compare by edits, white space aside."""
         needle, keyword = _needle(reference)
         text = text_of(prediction, "NeedleBenchOriginEvaluator")
         if keyword in text:
             return RIGHT
         words, gold = "".join(text.split()), "".join(needle.split())
-        if self.use_trim:
+        if use_trim:
             words = _trimmed(words, gold)
         longest = max(len(words), len(gold))
         return _WITHOUT_KEYWORD * 100 * (1 - edit_distance(words, gold) / longest if longest else 1.0)
+
+    return Points("score", rate)
 
 
 def _needle(reference: Any) -> tuple[str, str]:
@@ -280,16 +229,16 @@ def _trimmed(text: str, needle: str) -> str:
     return kept if end < 0 else kept[: end + 1]
 
 
-class FoundByDepth(SeesRows, Points):
+class FoundByDepth(SeesRows):
     """Share of answers with each of several keywords, by the depth at which it is hidden, and their mean.
 
-    The reference is ``keyword*keyword#depth*depth``; the depths of the first row are those of all.
+    The reference is ``keyword*keyword#depth*depth``; the depths of the first row are those of all. There is no scale: a
+    depth that is named twice counts twice.
     """
 
-    bounds = None  # a depth that is named twice counts twice
+    name = "average_score"
 
     def __init__(self) -> None:
-        super().__init__("average_score")
         self._depths: list[int] = []
 
     def see(self, samples: Iterable[Sample]) -> None:
@@ -326,108 +275,79 @@ def _depths_in(reference: Any) -> list[int]:
         raise DataError(what) from None
 
 
-class FoundWords(Points):
-    """Share of the keyword's words that are in an answer, letter case aside."""
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Look for each word."""
-        parts = str(reference).split("*")
-        if len(parts) != 2:  # noqa: PLR2004 - the answer and its keywords
-            raise DataError(f"NeedleBenchMultiEvaluator wants the reference as text*keywords, not {reference!r:.80}")
-        words, text = parts[1].lower().split(), text_of(prediction, "NeedleBenchMultiEvaluator").lower()
-        return 100 * sum(word in text for word in words) / len(words) if words else 0.0
+def found_words(prediction: Any, reference: Any) -> float:
+    """Return the share of the keyword's words that are in an answer, letter case aside."""
+    parts = str(reference).split("*")
+    if len(parts) != 2:  # noqa: PLR2004 - the answer and its keywords
+        raise DataError(f"NeedleBenchMultiEvaluator wants the reference as text*keywords, not {reference!r:.80}")
+    words, text = parts[1].lower().split(), text_of(prediction, "NeedleBenchMultiEvaluator").lower()
+    return 100 * sum(word in text for word in words) / len(words) if words else 0.0
 
 
-class SameTrimmed(RightOrWrong):
-    """Share of answers equal to the reference, white space at the ends aside."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare the trimmed texts."""
-        return text_of(prediction, "NeedleBenchATCEvaluator").strip() == str(reference).strip()
+def same_trimmed(prediction: Any, reference: Any) -> bool:
+    """Whether an answer equals the reference, white space at the ends aside."""
+    return text_of(prediction, "NeedleBenchATCEvaluator").strip() == str(reference).strip()
 
 
-class AllReferences(RoundedPoints):
-    """Share of the references that are in an answer, letter case aside (RULER)."""
-
-    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
-        """Look for each reference."""
-        text = text_of(prediction, "RULER").lower()
-        wanted = texts_of(reference, "RULER")
-        return sum(each.lower() in text for each in wanted) / len(wanted), 1.0
+def all_references(prediction: Any, reference: Any) -> float:
+    """Return the share of the references that are in an answer, letter case aside (RULER)."""
+    text = text_of(prediction, "RULER").lower()
+    wanted = texts_of(reference, "RULER")
+    return sum(each.lower() in text for each in wanted) / len(wanted)
 
 
-class AnyReference(RoundedPoints):
-    """Share of answers that have one of the references, letter case aside (RULER)."""
-
-    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
-        """Look for each reference."""
-        text = text_of(prediction, "RULER").lower()
-        return float(any(each.lower() in text for each in texts_of(reference, "RULER"))), 1.0
+def any_reference(prediction: Any, reference: Any) -> bool:
+    """Whether an answer has one of the references, letter case aside (RULER)."""
+    text = text_of(prediction, "RULER").lower()
+    return any(each.lower() in text for each in texts_of(reference, "RULER"))
 
 
-class InFirstSentence(RoundedPoints):
-    """Share of answers with the first reference in their first sentence (BABILong)."""
-
-    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
-        """Look up to the first full stop, or an example that the model made up."""
-        text = re.split(r"\.|<context>|<example>", text_of(prediction, "BabiLongEvaluator").lower())[0]
-        return float(str(listed(reference)[0]).lower() in text), 1.0
+def in_first_sentence(prediction: Any, reference: Any) -> bool:
+    """Whether the first reference stands before the first full stop or made-up example of an answer (BABILong)."""
+    text = re.split(r"\.|<context>|<example>", text_of(prediction, "BabiLongEvaluator").lower())[0]
+    return str(listed(reference)[0]).lower() in text
 
 
-class Recited(Points):
-    """Likeness of an answer and the text to recite, of answers that begin with the prefix (MRCR)."""
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare what follows the prefix."""
-        try:
-            gold = json.loads(reference)
-            answer, prefix = str(gold["answer"]), str(gold["prefix"])
-        except (TypeError, ValueError, LookupError):
-            what = f"MRCREvaluator wants JSON with answer and prefix as the reference, not {reference!r:.80}"
-            raise DataError(what) from None
-        text = text_of(prediction, "MRCREvaluator")
-        if not text.startswith(prefix):
-            return 0.0
-        return 100 * difflib.SequenceMatcher(None, text[len(prefix) :], answer[len(prefix) :]).ratio()
+def recited(prediction: Any, reference: Any) -> float:
+    """Return the likeness of an answer and the text to recite, both after the prefix; 0 for one without it (MRCR)."""
+    try:
+        gold = json.loads(reference)
+        answer, prefix = str(gold["answer"]), str(gold["prefix"])
+    except (TypeError, ValueError, LookupError):
+        what = f"MRCREvaluator wants JSON with answer and prefix as the reference, not {reference!r:.80}"
+        raise DataError(what) from None
+    text = text_of(prediction, "MRCREvaluator")
+    if not text.startswith(prefix):
+        return 0.0
+    return 100 * difflib.SequenceMatcher(None, text[len(prefix) :], answer[len(prefix) :]).ratio()
 
 
-class OneOfWords(RightOrWrong):
-    """Share of answers of which one word is the reference (InfiniteBench)."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Look for it among the words."""
-        return reference in text_of(prediction, "InfiniteBench").translate(_BETWEEN_WORDS).split()
+def one_of_words(prediction: Any, reference: Any) -> bool:
+    """Whether one word of an answer is the reference (InfiniteBench)."""
+    return reference in text_of(prediction, "InfiniteBench").translate(_BETWEEN_WORDS).split()
 
 
-class OneOfCapitals(OneOfWords):
-    """The same for the first reference and words in capitals."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Look for it among the words."""
-        words = text_of(prediction, "InfiniteBench").translate(_BETWEEN_WORDS).split()
-        return reference[0] in [word.upper() for word in words]
+def one_of_capitals(prediction: Any, reference: Any) -> bool:
+    """Whether one word of an answer, in capitals, is the first reference (InfiniteBench)."""
+    words = text_of(prediction, "InfiniteBench").translate(_BETWEEN_WORDS).split()
+    return reference[0] in [word.upper() for word in words]
 
 
-class RightNumbers(Points):
-    """How many numbers of an answer are right, one after the other, times 100 (InfiniteBench)."""
-
-    bounds = None
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Count up to the first wrong one."""
-        numbers = [int(each) for each in re.findall("[0-9]+", text_of(prediction, "InfiniteBench"))]
-        right = 0
-        for found, wanted in zip(numbers, reference, strict=False):
-            if found != wanted:
-                break
-            right += 1
-        return 100.0 * right
+def right_numbers(prediction: Any, reference: Any) -> float:
+    """Return how many numbers of an answer are right up to the first wrong one, times 100 (InfiniteBench)."""
+    numbers = [int(each) for each in re.findall("[0-9]+", text_of(prediction, "InfiniteBench"))]
+    right = 0
+    for found, wanted in zip(numbers, reference, strict=False):
+        if found != wanted:
+            break
+        right += 1
+    return 100.0 * right
 
 
 def _origin(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:
     """NeedleBench's first version, which only OpenCompass has, gives points for likeness too."""
     second = name.framework == "ais_bench" or version_of(name, scope, _ORIGINS) == "needlebench_v2"
-    return FoundNeedle(**options) if second else NearNeedle(**options)
+    return RightOrWrong("score", found_needle, **options) if second else _near_needle(**options)
 
 
 _ORIGINS = {
@@ -436,26 +356,47 @@ _ORIGINS = {
 }
 
 
-EVALUATORS: dict[str, Factory] = {
-    "LongBenchF1Evaluator": with_options(WordOverlap, "score"),
-    "LongBenchRougeEvaluator": with_options(RougeOverlap, "score"),
-    "LongBenchRetrievalEvaluator": with_options(RetrievedNumber, "score"),
-    "LongBenchCountEvaluator": plain(CountedNumber),
-    "LongBenchCodeSimEvaluator": plain(LineOfCode),
-    "LongBenchClassificationEvaluator": plain(NamedClass),
-    "LongBenchv2Evaluator": with_options(partial(ByColumn, "accuracy", _PARTS)),
-    "LVEvalF1Evaluator": with_options(FirstOverlap, "f1"),
-    "LVEvalOPTF1Evaluator": with_options(KeywordOverlap, "LVEval_f1"),
-    "LVEvalOPTRougeEvaluator": with_options(FilteredRouge, "LVEval_rouge"),
+def _in_language(
+    evaluator: str, name: str, rate: Callable[[str, str], Rate], bounds: tuple[float, float] | None = (WRONG, RIGHT)
+) -> tuple[str, Factory]:
+    """Return an evaluator of English or Chinese text, with its name."""
+
+    def make(language: str = "en") -> Points:
+        if language not in _PARAGRAPH:
+            raise DataError(f"{evaluator} has language={language!r}", hint="Give 'en' or 'zh'.")
+        return Points(name, rate(evaluator, language), bounds)
+
+    return evaluator, with_options(make)
+
+
+def _parts_of(gold: Any, row: Row) -> list[str]:  # noqa: ARG001 - the row says it
+    """Return the figures of LongBench v2 to which a row belongs."""
+    return [f"accuracy_{row.get(column)}" for column, values in _PARTS.items() if row.get(column) in values]
+
+
+EVALUATORS: dict[str, Factory] = dict(
+    (
+        _in_language("LongBenchF1Evaluator", "score", word_f1),
+        _in_language("LongBenchRougeEvaluator", "score", best_rouge),
+        _in_language("LongBenchRetrievalEvaluator", "score", retrieved_number, None),  # each reference adds its share
+        _in_language("LVEvalF1Evaluator", "f1", first_word_f1),
+        _in_language("LVEvalOPTF1Evaluator", "LVEval_f1", keyword_f1),
+        _in_language("LVEvalOPTRougeEvaluator", "LVEval_rouge", filtered_rouge),
+    )
+) | {
+    "LongBenchCountEvaluator": plain(Points, "score", counted_number, None),
+    "LongBenchCodeSimEvaluator": plain(Points, "score", line_of_code),
+    "LongBenchClassificationEvaluator": plain(Points, "score", named_class, None),  # each reference adds its share
+    "LongBenchv2Evaluator": with_options(BySubset, "accuracy", _parts_of),
     "NeedleBenchOriginEvaluator": _origin,
     "NeedleBenchParallelEvaluator": plain(FoundByDepth),
-    "NeedleBenchMultiEvaluator": plain(FoundWords),
-    **dict.fromkeys(("NeedleBenchATCEvaluator", "needlebench_atc_evaluator"), plain(SameTrimmed)),
-    **{f"Ruler{kind}Evaluator": plain(AllReferences) for kind in ("Niah", "Vt", "Cwe", "Fwe")},
-    "RulerQaEvaluator": plain(AnyReference),
-    "BabiLongEvaluator": plain(InFirstSentence),
-    "MRCREvaluator": plain(Recited),
-    "InfiniteBenchretrievekvEvaluator": plain(OneOfWords),
-    "InfiniteBenchendiaEvaluator": plain(OneOfCapitals),
-    "InfiniteBenchmathcalcEvaluator": plain(RightNumbers),
+    "NeedleBenchMultiEvaluator": plain(Points, "score", found_words),
+    **dict.fromkeys(("NeedleBenchATCEvaluator", "needlebench_atc_evaluator"), compared(same_trimmed, "score")),
+    **{f"Ruler{kind}Evaluator": plain(rounded, "score", all_references) for kind in ("Niah", "Vt", "Cwe", "Fwe")},
+    "RulerQaEvaluator": plain(rounded, "score", any_reference),
+    "BabiLongEvaluator": plain(rounded, "score", in_first_sentence),
+    "MRCREvaluator": plain(Points, "score", recited),
+    "InfiniteBenchretrievekvEvaluator": compared(one_of_words, "score"),
+    "InfiniteBenchendiaEvaluator": compared(one_of_capitals, "score"),
+    "InfiniteBenchmathcalcEvaluator": plain(Points, "score", right_numbers, None),
 }

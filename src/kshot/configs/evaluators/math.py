@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kshot.cleanups.config_names import cleanup_function
@@ -24,16 +25,18 @@ from kshot.cleanups.formulas import (
     slash_as_fraction,
     value_alone,
 )
-from kshot.configs.evaluators.basic import SameText
-from kshot.configs.evaluators.factories import Factory, plain, version_of
+from kshot.configs.evaluators.basic import same_number
+from kshot.configs.evaluators.factories import Factory, compared, plain, version_of
 from kshot.configs.evaluators.scores import (
     RIGHT,
     WRONG,
     CorpusMetric,
     Points,
+    RightByTurn,
     RightOrWrong,
     ScoredPair,
     SeesRows,
+    equal,
     gold_of,
     text_of,
 )
@@ -48,33 +51,28 @@ SAME_VALUE = ConfinedFunction("kshot.configs._math_worker:same", seconds=10, wor
 """Whether the boxed formula of a reply has the value of a reference: formulas that a model wrote may take forever."""
 
 
-class SameMath(SameText):
-    """Share of predictions that are the reference once both are rewritten, as text.
+def same_math(
+    prediction: Any, reference: Any, *, version: str = "v1", framework: str = "", boxed_first: bool = False
+) -> bool:
+    """Whether a prediction is the reference once both are rewritten, as text.
 
     The rewritten texts are compared, then these without words and wrappings, then the original ones without them, then
     the original ones. A rewriting that fails is left out. ``boxed_first``: of a reply, what its last box holds.
     """
+    if prediction is None or reference is None:
+        return prediction is reference
+    if boxed_first:
+        prediction, reference = (boxed(str(each)) or str(each) for each in (prediction, reference))
+    strict = framework != "ais_bench"
 
-    def __init__(self, version: str = "v1", framework: str = "", *, boxed_first: bool = False) -> None:
-        if version not in ("v1", "v2"):
-            raise DataError(f"MATHEvaluator has version={version!r}", hint="Give 'v1' or 'v2'.")
-        self.version, self.framework, self.boxed_first = version, framework, boxed_first
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare in every way."""
-        if prediction is None or reference is None:
-            return prediction is reference
-        if self.boxed_first:
-            prediction, reference = (boxed(str(each)) or str(each) for each in (prediction, reference))
-        normal = cleanup_function("normalize_final_answer", self.framework)
-        ways: list[tuple[Callable[[Any], Any], ...]] = [(self._rewritten, normal), (normal,)] if normal else []
-        return any(_same_after(way, prediction, reference) for way in ways) or bool(prediction == reference)
-
-    def _rewritten(self, text: str) -> str:
-        strict = self.framework != "ais_bench"
-        if self.version == "v1":
+    def rewritten(text: str) -> str:
+        if version == "v1":
             return plain_formula(text, strict_slash=strict, strict_fraction=False)
         return _rewritten_v2(text, strict_slash=strict)
+
+    normal = cleanup_function("normalize_final_answer", framework)
+    ways: list[tuple[Callable[[Any], Any], ...]] = [(rewritten, normal), (normal,)] if normal else []
+    return any(_same_after(way, prediction, reference) for way in ways) or bool(prediction == reference)
 
 
 def _same_after(steps: tuple[Callable[[Any], Any], ...], left: Any, right: Any) -> bool:
@@ -113,26 +111,19 @@ def _rewritten_v2(text: str, *, strict_slash: bool) -> str:
     return slash_as_fraction(braced_fractions(text), strict=strict_slash)
 
 
-class VerifiedMath(SameText):
-    """Share of replies whose boxed LaTeX has the value of the reference, by the package math-verify.
+def same_value(prediction: Any, reference: Any, *, bare_first: bool = False) -> bool:
+    """Whether the boxed LaTeX of a reply has the value of the reference, by the package math-verify.
 
     A reference that cannot be read makes no reply right. ``bare_first``: it is read as it stands, and as LaTeX if that
-    gives nothing.
+    gives nothing. A reply for which the comparison fails, in a process that can be killed, is a failed sample.
     """
-
-    def __init__(self, *, bare_first: bool = False) -> None:
-        self.bare_first = bare_first
-        require("MATHVerifyEvaluator", "math-verify")
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare values, in a process that can be killed. A reply for which that fails is a failed sample."""
-        latex = f"${reference}$"
-        references = [str(reference), latex] if self.bare_first else [latex]
-        result = SAME_VALUE(str(prediction), references)
-        if not isinstance(result, (TooSlow, Refused)):
-            return bool(result)
-        message = f"the formula {str(prediction)[-80:]!r} cannot be compared with {references[0]!r:.80}: {result}"
-        raise AskFailed(Failed("formula", message))
+    latex = f"${reference}$"
+    references = [str(reference), latex] if bare_first else [latex]
+    result = SAME_VALUE(str(prediction), references)
+    if not isinstance(result, (TooSlow, Refused)):
+        return bool(result)
+    message = f"the formula {str(prediction)[-80:]!r} cannot be compared with {references[0]!r:.80}: {result}"
+    raise AskFailed(Failed("formula", message))
 
 
 _OF_AIS_BENCH = {
@@ -144,48 +135,45 @@ _OF_AIS_BENCH = {
 def _math(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:
     two = name.framework == "ais_bench" and name.last == "MATHEvaluator"
     if two and version_of(name, scope, _OF_AIS_BENCH) == "icl_evaluator":
-        metric: SameText = VerifiedMath(bare_first=True)
-    else:
-        metric = SameMath(options.get("version", "v1"), name.framework, boxed_first=not name.framework)
-    metric.name = "accuracy" if name.framework else metric.name
-    return metric
+        return _verified(name, bare_first=True)
+    version = _known_version(options.get("version", "v1"))
+    framework, boxed_first = name.framework, not name.framework
+    return _by_turn(name, partial(same_math, version=version, framework=framework, boxed_first=boxed_first))
 
 
-def _verified(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    metric = VerifiedMath()
-    metric.name = "accuracy" if name.framework else metric.name
-    return metric
+def _known_version(version: Any) -> str:
+    if version not in ("v1", "v2"):
+        raise DataError(f"MATHEvaluator has version={version!r}", hint="Give 'v1' or 'v2'.")
+    return str(version)
+
+
+def _verified(name: Name, *, bare_first: bool) -> Metric:
+    require("MATHVerifyEvaluator", "math-verify")
+    return _by_turn(name, partial(same_value, bare_first=bare_first))
+
+
+def _by_turn(name: Name, same: Callable[[Any, Any], bool]) -> Metric:
+    return RightByTurn("accuracy" if name.framework else "Accuracy", same)
 
 
 # ---- agents ----
 # kshot gives a model no tools: it is asked once (see AgentInferencer). So no reply has a step with an action; the
 # share of those is 0, and that of programs that ran (code_acc) does not exist.
 
-_NEAR = 1e-6
 
+def agent_points(same: Callable[[Any, Any], bool]) -> Points:
+    """Return the share of right final answers, and of replies with an action."""
 
-class AgentAnswers(Points):
-    """Share of right final answers, and of replies with an action."""
-
-    names = ("follow_acc", "reasoning_acc", "action_pct")
-
-    def __init__(self, version: str | None = None, framework: str = "") -> None:
-        super().__init__("follow_acc")
-        self.version, self.framework = version, framework
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
-        """Compare the final answers."""
-        right = self._same(prediction, reference)
-        points = RIGHT if right else WRONG
+    def rate(prediction: Any, reference: Any) -> Mapping[str, Any]:
+        points = RIGHT if same(prediction, reference) else WRONG
         return {"follow_acc": points, "reasoning_acc": points, "action_pct": WRONG}
 
-    def _same(self, prediction: Any, reference: Any) -> bool:
-        if self.version is not None:
-            return SameMath(self.version, self.framework).same(prediction, reference)
-        try:
-            return bool(prediction == reference or abs(float(prediction) - int(reference)) < _NEAR)
-        except (TypeError, ValueError, OverflowError):
-            return False
+    return Points("follow_acc", rate, more=("reasoning_acc", "action_pct"))
+
+
+def _math_agent(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    version = _known_version(str(options.get("version", "v1")))
+    return agent_points(partial(same_math, version=version, framework=name.framework))
 
 
 # ---- science and puzzles ----
@@ -225,95 +213,58 @@ def atoms_in(formula: str) -> Counter[str]:
     return found
 
 
-class _Substances(Points):
-    """A share of right answers, and one of answers that can be read."""
+def substances(compared: Callable[[str, str], tuple[bool, bool]]) -> Points:
+    """Return a share of right answers, and one of answers that can be read; ``compared`` says both of two texts."""
 
-    names = ("score", "valid_score")
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
-        """Compare what is tagged."""
+    def rate(prediction: Any, reference: Any) -> Mapping[str, Any]:
         found, wanted = substance(text_of(prediction, "SMolInstruct")), substance(str(reference))
-        right, valid = self.compared(found, wanted)
+        right, valid = compared(found, wanted)
         return {"score": RIGHT if right else WRONG, "valid_score": RIGHT if valid else WRONG}
 
-    def compared(self, found: str, wanted: str) -> tuple[bool, bool]:
-        """Return whether an answer is right, and whether it can be read."""
-        raise NotImplementedError
+    return Points("score", rate, more=("valid_score",))
 
 
-class SameSubstance(_Substances):
-    """Share of answers that are the reference, white space aside (SMolInstruct)."""
-
-    def compared(self, found: str, wanted: str) -> tuple[bool, bool]:
-        """Compare the texts; every reply has one."""
-        return bool(found) and found.strip() == wanted.strip(), True
+def same_substance(found: str, wanted: str) -> tuple[bool, bool]:
+    """Compare two texts, white space aside; every reply has one (SMolInstruct)."""
+    return bool(found) and found.strip() == wanted.strip(), True
 
 
-class SameAtoms(_Substances):
-    """Share of answers with the atoms of the reference (SMolInstruct)."""
-
-    def compared(self, found: str, wanted: str) -> tuple[bool, bool]:
-        """Count the atoms of both; an answer without any is not right, and not counted as unreadable."""
-        if not found:
-            return False, True
-        try:
-            atoms = atoms_in(found)
-        except ValueError:
-            return False, False
-        try:
-            return atoms == atoms_in(wanted), True
-        except ValueError as exc:
-            raise DataError(f"NCElementMatchEvaluator cannot read the reference: {exc}") from None
+def same_atoms(found: str, wanted: str) -> tuple[bool, bool]:
+    """Count the atoms of both; an answer without any is not right, and not counted as unreadable (SMolInstruct)."""
+    if not found:
+        return False, True
+    try:
+        atoms = atoms_in(found)
+    except ValueError:
+        return False, False
+    try:
+        return atoms == atoms_in(wanted), True
+    except ValueError as exc:
+        raise DataError(f"NCElementMatchEvaluator cannot read the reference: {exc}") from None
 
 
-class DistanceOfNumbers(Points):
-    """The mean distance between the number in an answer, or 0, and that of the reference (SMolInstruct)."""
-
-    bounds = None
-    higher_is_better = False
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare the first numbers that are tagged or boxed."""
-        wanted = _TAGGED_NUMBER.findall(str(reference))
-        if not wanted:
-            raise DataError(f"RMSEEvaluator finds no number in the reference {reference!r:.80}")
-        found = _TAGGED_NUMBER.findall(text_of(prediction, "RMSEEvaluator"))
-        return abs((float(found[0]) if found else 0.0) - float(wanted[0]))
+def distance_of_numbers(prediction: Any, reference: Any) -> float:
+    """Return the distance between the first tagged or boxed number of an answer, or 0, and that of the reference."""
+    wanted = _TAGGED_NUMBER.findall(str(reference))
+    if not wanted:
+        raise DataError(f"RMSEEvaluator finds no number in the reference {reference!r:.80}")
+    found = _TAGGED_NUMBER.findall(text_of(prediction, "RMSEEvaluator"))
+    return abs((float(found[0]) if found else 0.0) - float(wanted[0]))
 
 
-class SameBoxed(SameMath):
-    """Share of replies whose boxed answer is the reference (LiveMathBench without a judge)."""
-
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Take the answer from the reply, and compare."""
-        return super().same(math_postprocess_v2(text_of(prediction, "LiveMathBenchEvaluator")), reference)
+def same_dapo(prediction: Any, reference: Any) -> bool:
+    """Whether an answer equals the reference, which is written as the clean-up of replies writes it (DAPO)."""
+    return bool(prediction == dapo_math_postprocess(f"Answer: {reference}"))
 
 
-class SameDapo(RightOrWrong):
-    """Share of answers equal to the reference, which is written as the clean-up of replies writes it (DAPO)."""
-
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare the texts."""
-        return bool(prediction == dapo_math_postprocess(f"Answer: {reference}"))
-
-
-class SameIntern(RightOrWrong):
-    """Share of answers that are the reference, once both are written in one way, also bases and thousands."""
-
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare; no answer is never right."""
-        if prediction is None or reference is None:
-            return False
-        try:
-            return _with_bases(prediction) == _with_bases(reference)
-        except (AttributeError, IndexError, ValueError):  # it cannot be written in this way
-            return bool(prediction == reference)
+def same_intern(prediction: Any, reference: Any) -> bool:
+    """Whether an answer is the reference, once both are written in one way, also bases and thousands."""
+    if prediction is None or reference is None:
+        return False
+    try:
+        return _with_bases(prediction) == _with_bases(reference)
+    except (AttributeError, IndexError, ValueError):  # it cannot be written in this way
+        return bool(prediction == reference)
 
 
 def _with_bases(text: str) -> str:
@@ -325,40 +276,29 @@ def _with_bases(text: str) -> str:
     return written if " " in written.strip() or "(" in written else written.replace(",", "")
 
 
-class NearNumber(RightOrWrong):
-    """Share of answers within a thousandth of the reference (Math401)."""
-
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare as numbers; an answer that is none is wrong."""
-        try:
-            wanted = float(reference)
-        except (TypeError, ValueError):
-            raise DataError(f"Math401Evaluator wants a number as the reference, not {reference!r:.80}") from None
-        try:
-            return abs(float(prediction) - wanted) < _NEAR_NUMBER
-        except (TypeError, ValueError):
-            return False
+def near_number(prediction: Any, reference: Any) -> bool:
+    """Whether an answer is within a thousandth of the reference (Math401)."""
+    try:
+        wanted = float(reference)
+    except (TypeError, ValueError):
+        raise DataError(f"Math401Evaluator wants a number as the reference, not {reference!r:.80}") from None
+    try:
+        return abs(float(prediction) - wanted) < _NEAR_NUMBER
+    except (TypeError, ValueError):
+        return False
 
 
-class NumberAfterAnswer(RightOrWrong):
-    """Share of replies with the right number in the first line that has ``ANSWER:`` (MuSR)."""
-
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare the first number after it."""
-        lines = [line for line in text_of(prediction, "MusrEvaluator").split("\n") if "ANSWER:" in line]
-        found = re.search(r"\d+", lines[0].rpartition("ANSWER:")[2]) if lines else None
-        return found is not None and bool(int(found[0]) == reference)
+def number_after_answer(prediction: Any, reference: Any) -> bool:
+    """Whether a reply has the right number first in the first line with ``ANSWER:``, after it (MuSR)."""
+    lines = [line for line in text_of(prediction, "MusrEvaluator").split("\n") if "ANSWER:" in line]
+    found = re.search(r"\d+", lines[0].rpartition("ANSWER:")[2]) if lines else None
+    return found is not None and bool(int(found[0]) == reference)
 
 
 class SameGrid(RightOrWrong):
     """Share of replies whose first grid of numbers is the reference, as a fraction (ARC Prize)."""
 
     bounds = (0.0, 1.0)
-    name = "accuracy"
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 1 for the right grid."""
@@ -384,9 +324,12 @@ def _live_math(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric |
     """Compare as mathematics; a config that names a judge's server wants another rule."""
     if (options.get("model_name") and options.get("url")) or options.get("use_extract_model"):
         return None
-    metric = SameBoxed("v2", name.framework)
-    metric.name = "accuracy"
-    return metric
+
+    def same(prediction: Any, reference: Any) -> bool:
+        answer = math_postprocess_v2(text_of(prediction, "LiveMathBenchEvaluator"))
+        return same_math(answer, reference, version="v2", framework=name.framework)
+
+    return RightByTurn("accuracy", same)
 
 
 # ---- materials ----
@@ -447,18 +390,18 @@ def _area(pairs: Sequence[tuple[Any, Any]]) -> Mapping[str, float]:
 
 EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(("MATHEvaluator", "MathEvaluator", "AIMEEvaluator"), _math),
-    "MATHVerifyEvaluator": _verified,
-    "MATHAgentEvaluator": lambda name, options, _: AgentAnswers(str(options.get("version", "v1")), name.framework),
-    "Gsm8kAgentEvaluator": lambda *_: AgentAnswers(),
-    "NCExactMatchEvaluator": plain(SameSubstance),
-    "NCElementMatchEvaluator": plain(SameAtoms),
-    "RMSEEvaluator": plain(DistanceOfNumbers),
+    "MATHVerifyEvaluator": lambda name, *_: _verified(name, bare_first=False),
+    "MATHAgentEvaluator": _math_agent,
+    "Gsm8kAgentEvaluator": plain(agent_points, same_number),
+    "NCExactMatchEvaluator": plain(substances, same_substance),
+    "NCElementMatchEvaluator": plain(substances, same_atoms),
+    "RMSEEvaluator": plain(partial(Points, "score", distance_of_numbers, None, higher_is_better=False)),
     "LiveMathBenchEvaluator": _live_math,
-    "DAPOMathEvaluator": plain(SameDapo),
-    "DAPOMathEvaluatorV2": lambda *_: RightOrWrong("accuracy"),
-    "MATHInternEvaluator": plain(SameIntern),
-    "Math401Evaluator": plain(NearNumber),
-    "MusrEvaluator": plain(NumberAfterAnswer),
-    "ARCPrizeEvaluator": plain(SameGrid),
+    "DAPOMathEvaluator": compared(same_dapo),
+    "DAPOMathEvaluatorV2": compared(equal),
+    "MATHInternEvaluator": compared(same_intern),
+    "Math401Evaluator": compared(near_number),
+    "MusrEvaluator": compared(number_after_answer),
+    "ARCPrizeEvaluator": plain(SameGrid, "accuracy"),
     "LLM4Mat_Evaluator": plain(MaterialProperties),
 }

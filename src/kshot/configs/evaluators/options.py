@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.scores import Counts, RightOrWrong, RoundedPoints, Tally, gold_of, text_of
+from kshot.configs.evaluators.factories import Factory, compared, plain
+from kshot.configs.evaluators.scores import Counts, RightInRow, Tally, equal, gold_of, rounded, text_of
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
 
@@ -25,35 +25,24 @@ def column(sample: Sample, name: str, whose: str) -> Any:
     return sample.fields[name]
 
 
-class FirstLoneLetter(RightOrWrong):
-    """Share of replies whose first letter of an option that stands alone is the reference (questions of medicine)."""
-
-    name = "accuracy"
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
-        """Look for the letters of the row's options."""
-        text = text_of(answer, "an evaluator of medical questions")
-        for phrase in _NOT_LETTERS:
-            text = text.replace(phrase, "")
-        letters = "|".join(chr(ord("A") + i) for i in range(len(column(sample, "options", "The evaluator"))))
-        found = re.search(rf"\b({letters})\b", text)
-        return {self.name: self.rate(found[1] if found else None, gold_of(sample))}
+def first_lone_letter(sample: Sample, answer: Any) -> bool:
+    """Whether the first letter that stands alone and names one of the row's options is the reference (medicine)."""
+    text = text_of(answer, "an evaluator of medical questions")
+    for phrase in _NOT_LETTERS:
+        text = text.replace(phrase, "")
+    letters = "|".join(chr(ord("A") + i) for i in range(len(column(sample, "options", "The evaluator"))))
+    found = re.search(rf"\b({letters})\b", text)
+    return equal(found[1] if found else None, gold_of(sample))
 
 
-class FirstLabel(RightOrWrong):
-    """Share of replies whose first label of a choice that stands alone is the reference (SciKnowEval)."""
-
-    def __init__(self) -> None:
-        super().__init__("accuracy")
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
-        """Look for the labels of the row."""
-        choices = column(sample, "choices", "SciKnowEval")
-        if not isinstance(choices, Mapping) or "label" not in choices:
-            raise DataError(f"SciKnowEval wants choices with label, not {choices!r:.80}")
-        labels = "|".join(re.escape(str(each)) for each in choices["label"])
-        found = re.search(rf"\b({labels})\b", text_of(answer, "SciKnowEvalEvaluator"))
-        return {self.name: self.rate(found[1] if found else None, gold_of(sample))}
+def first_label(sample: Sample, answer: Any) -> bool:
+    """Whether the first label that stands alone and names one of the row's choices is the reference (SciKnowEval)."""
+    choices = column(sample, "choices", "SciKnowEval")
+    if not isinstance(choices, Mapping) or "label" not in choices:
+        raise DataError(f"SciKnowEval wants choices with label, not {choices!r:.80}")
+    labels = "|".join(re.escape(str(each)) for each in choices["label"])
+    found = re.search(rf"\b({labels})\b", text_of(answer, "SciKnowEvalEvaluator"))
+    return equal(found[1] if found else None, gold_of(sample))
 
 
 # ---- SuperGPQA ----
@@ -182,40 +171,30 @@ def plain_sum(text: str, unit: str) -> str:
     return re.sub(r"\.0+$", "", str(round(number, 3)))
 
 
-class TableSum(RightOrWrong):
-    """Share of replies with the choice or the number of the reference (TabMWP)."""
-
-    def __init__(self, name: str = "accuracy") -> None:
-        super().__init__(name)
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare both in one way of writing; what cannot be written so is wrong."""
-        if not isinstance(reference, Mapping) or not {"answer", "unit", "choices"} <= set(reference):
-            raise DataError(f"TabMWPEvaluator wants a reference with answer, unit and choices, not {reference!r:.80}")
-        unit = reference["unit"] or ""
-        try:
-            found = plain_sum(table_answer(text_of(prediction, "TabMWPEvaluator"), reference["choices"]), unit)
-        except (ValueError, ZeroDivisionError):
-            return False
-        return found.lower() == plain_sum(str(reference["answer"]), unit).lower()
+def same_sum(prediction: Any, reference: Any) -> bool:
+    """Whether a reply has the choice or the number of the reference; any other text is wrong (TabMWP)."""
+    if not isinstance(reference, Mapping) or not {"answer", "unit", "choices"} <= set(reference):
+        raise DataError(f"TabMWPEvaluator wants a reference with answer, unit and choices, not {reference!r:.80}")
+    unit = reference["unit"] or ""
+    try:
+        found = plain_sum(table_answer(text_of(prediction, "TabMWPEvaluator"), reference["choices"]), unit)
+    except (ValueError, ZeroDivisionError):
+        return False
+    return found.lower() == plain_sum(str(reference["answer"]), unit).lower()
 
 
 # ---- judges ----
 
-_CHOICE = '"Choice": "Model '
 
+def judged_better(prediction: Any, reference: Any) -> bool:
+    """Whether a reply chooses the better one of two models, which the reference names as ``winner``.
 
-class JudgedBetter(RightOrWrong):
-    """Share of replies that choose the better one of two models, which the reference names as ``winner``."""
-
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare the first sign after ``"Choice": "Model``."""
-        if not isinstance(reference, Mapping):
-            raise DataError(f"JudgeEvaluator wants a reference with winner, not {reference!r:.80}")
-        chosen = text_of(prediction, "JudgeEvaluator").split(_CHOICE)[-1][:1] or None
-        return bool(chosen == reference.get("winner", ""))
+    The choice is the first sign after ``"Choice": "Model``.
+    """
+    if not isinstance(reference, Mapping):
+        raise DataError(f"JudgeEvaluator wants a reference with winner, not {reference!r:.80}")
+    chosen = text_of(prediction, "JudgeEvaluator").split('"Choice": "Model ')[-1][:1] or None
+    return bool(chosen == reference.get("winner", ""))
 
 
 # ---- P-MMEval ----
@@ -273,30 +252,22 @@ def reply_and_language(prediction: Any) -> tuple[str, str]:
     return str(prediction[0]), str(prediction[1])
 
 
-class OptionInLanguage(RoundedPoints):
-    """Share of replies that choose the right option, in any of the languages. ``numbered``: the reference is 0-3."""
-
-    def __init__(self, *, numbered: bool) -> None:
-        super().__init__("accuracy")
-        self.numbered = numbered
-
-    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
-        """Compare the letters, whether small or not."""
-        chosen = letter_in(*reply_and_language(prediction))
-        wanted = chr(ord("A") + int(reference)) if self.numbered else str(reference)
-        return float(chosen is not None and chosen.lower() == wanted.lower()), 1.0
+def option_in_language(prediction: Any, reference: Any) -> bool:
+    """Whether a reply chooses the right option, in any of the languages, whether the letter is small or not."""
+    chosen = letter_in(*reply_and_language(prediction))
+    return chosen is not None and chosen.lower() == str(reference).lower()
 
 
-class LastNumber(RoundedPoints):
-    """Share of replies whose last number is the reference, commas aside."""
+def numbered_option(prediction: Any, reference: Any) -> bool:
+    """Whether it does, where the reference is a number from 0 to 3."""
+    return option_in_language(prediction, chr(ord("A") + int(reference)))
 
-    name = "accuracy"
 
-    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
-        """Compare as texts."""
-        found = [each[0] for each in _WRITTEN_NUMBER.finditer(text_of(prediction, "PMMEvalMGSMEvaluator"))]
-        number = found[-1].replace(",", "").replace("+", "").strip().strip(".") if found else None
-        return float(number == str(reference).replace(",", "")), 1.0
+def last_number(prediction: Any, reference: Any) -> bool:
+    """Whether the last number of a reply is the reference, both as text, commas aside."""
+    found = [each[0] for each in _WRITTEN_NUMBER.finditer(text_of(prediction, "PMMEvalMGSMEvaluator"))]
+    number = found[-1].replace(",", "").replace("+", "").strip().strip(".") if found else None
+    return number == str(reference).replace(",", "")
 
 
 class BestLines(Tally):
@@ -352,18 +323,16 @@ def _tokens(text: str, language: str) -> str:
 EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(
         ("MedbulletsEvaluator", "MedmcqaEvaluator", "NejmaibenchEvaluator", "MedXpertQAEvaluator"),
-        plain(FirstLoneLetter),
+        plain(RightInRow, "accuracy", first_lone_letter),
     ),
-    "SciKnowEvalEvaluator": plain(FirstLabel),
+    "SciKnowEvalEvaluator": plain(RightInRow, "accuracy", first_label),
     "SuperGPQAEvaluator": plain(GraduateExam),
-    "TabMWPEvaluator": plain(TableSum),
-    "JudgeEvaluator": plain(JudgedBetter),
-    "PMMEvalMGSMEvaluator": plain(LastNumber),
+    "TabMWPEvaluator": compared(same_sum),
+    "JudgeEvaluator": compared(judged_better),
+    "PMMEvalMGSMEvaluator": plain(rounded, "accuracy", last_number),
     "PMMEvalFloresEvaluator": plain(BestLines),
+    **dict.fromkeys(("PMMEvalMMMLUEvaluator", "PMMEvalXNLIEvaluator"), plain(rounded, "accuracy", option_in_language)),
     **dict.fromkeys(
-        ("PMMEvalMMMLUEvaluator", "PMMEvalXNLIEvaluator"), plain(partial(OptionInLanguage, numbered=False))
-    ),
-    **dict.fromkeys(
-        ("PMMEvalMHellaswagEvaluator", "PMMEvalMLogiQAEvaluator"), plain(partial(OptionInLanguage, numbered=True))
+        ("PMMEvalMHellaswagEvaluator", "PMMEvalMLogiQAEvaluator"), plain(rounded, "accuracy", numbered_option)
     ),
 }

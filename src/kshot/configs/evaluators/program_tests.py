@@ -6,15 +6,18 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kshot.cleanups.programs import completion_tests
 from kshot.configs.evaluators import _judged
-from kshot.configs.evaluators.factories import Factory
+from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import RightOrWrong, text_of
+from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Row
+from kshot.metrics import Metric
 from kshot.sandbox import program as sandbox
 
 # ---- programs, and the code that tests them ----
@@ -231,52 +234,42 @@ _HEAD = "\n".join(
 _PACKAGES = {"np": "import numpy as np", "pd": "import pandas as pd"}
 
 
-class _Programs(RightOrWrong):
+class RightByPrograms(RightOrWrong):
     """A share of right answers that runs code to find out."""
 
     runs_programs = True
-    name = "pass@1"
 
 
-class ReturnedValue(_Programs):
-    """Share of replies that say what code returns (LiveCodeBench's code execution)."""
+def returned_value(helper: Callable[..., bool], prediction: Any, reference: Any) -> bool:
+    """Whether a reply says what code returns, as ``helper`` compares (LiveCodeBench's code execution).
 
-    def __init__(self, *, same_kind: bool = True) -> None:
-        super().__init__()
-        self.same_kind = same_kind
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Run the code, and compare; an answer that repeats the call is none."""
-        task = _read(reference, "code", "input", "output")
-        answer = stated_value(text_of(prediction, "LCBCodeExecutionEvaluator"))
-        if task["input"] in answer:
-            return False
-        used = [line for name, line in _PACKAGES.items() if re.search(rf"\b{name}\b", task["code"])]
-        program = "\n".join([_HEAD, *used, task["code"], f"answer_of_the_reply = ({answer}\n)"])
-        helper = _judged.same_kind if self.same_kind else _judged.equal_values
-        tests = with_helpers(f"assert {helper.__name__}({task['output']}, answer_of_the_reply)", helper)
-        return _passes(program, tests)
+    An answer that repeats the call is none.
+    """
+    task = _read(reference, "code", "input", "output")
+    answer = stated_value(text_of(prediction, "LCBCodeExecutionEvaluator"))
+    if task["input"] in answer:
+        return False
+    used = [line for name, line in _PACKAGES.items() if re.search(rf"\b{name}\b", task["code"])]
+    program = "\n".join([_HEAD, *used, task["code"], f"answer_of_the_reply = ({answer}\n)"])
+    return _passes(program, with_helpers(f"assert {helper.__name__}({task['output']}, answer_of_the_reply)", helper))
 
 
-class ExpectedValue(_Programs):
-    """Share of replies whose test expects the right value (LiveCodeBench's test output)."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare what the test says with what the task says."""
-        written = expected_in(text_of(prediction, "LCBTestOutputEvaluator"))
-        output = _read(reference, "output")["output"]
-        try:
-            wanted = json.loads(output)
-        except ValueError:
-            raise DataError(
-                f"LCBTestOutputEvaluator wants JSON as the output of the reference, not {output!r:.80}"
-            ) from None
-        if written is None:
-            return False
-        try:
-            return bool(ast.literal_eval(written.strip()) == wanted)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            return _passes(f"answer_of_the_reply = ({written}\n)", f"assert answer_of_the_reply == {wanted!r}")
+def expected_value(prediction: Any, reference: Any) -> bool:
+    """Whether the test in a reply expects the right value (LiveCodeBench's test output)."""
+    written = expected_in(text_of(prediction, "LCBTestOutputEvaluator"))
+    output = _read(reference, "output")["output"]
+    try:
+        wanted = json.loads(output)
+    except ValueError:
+        raise DataError(
+            f"LCBTestOutputEvaluator wants JSON as the output of the reference, not {output!r:.80}"
+        ) from None
+    if written is None:
+        return False
+    try:
+        return bool(ast.literal_eval(written.strip()) == wanted)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return _passes(f"answer_of_the_reply = ({written}\n)", f"assert answer_of_the_reply == {wanted!r}")
 
 
 def _passes(program: str, tests: str) -> bool:
@@ -333,7 +326,12 @@ def _test_in(reply: str) -> str:
     return "\n".join(lines[fences[0] + 1 : fences[1]]) if len(fences) > 1 else ""
 
 
+def _returned_value(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    helper = _judged.equal_values if name.framework == "ais_bench" else _judged.same_kind
+    return RightByPrograms("pass@1", partial(returned_value, helper))
+
+
 EVALUATORS: dict[str, Factory] = {
-    "LCBCodeExecutionEvaluator": lambda name, *_: ReturnedValue(same_kind=name.framework != "ais_bench"),
-    "LCBTestOutputEvaluator": lambda *_: ExpectedValue(),
+    "LCBCodeExecutionEvaluator": _returned_value,
+    "LCBTestOutputEvaluator": plain(RightByPrograms, "pass@1", expected_value),
 }

@@ -29,7 +29,7 @@ from kshot.configs.evaluators.program_tests import (
     of_same_kind,
     with_helpers,
 )
-from kshot.configs.evaluators.scores import Counts, RightOrWrong, Tally, gold_of, text_of
+from kshot.configs.evaluators.scores import Counts, RightInRow, Tally, gold_of, text_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError, UsageError
 from kshot.core.metric import Measure
@@ -204,21 +204,21 @@ def _two_problems(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]: 
     return [(block[1] if block else reply, test_code(row["test_code"]))], _PRO_SECONDS
 
 
-class SaidOutput(RightOrWrong):
+class SaidOutput(RightInRow):
     """Share of replies that are what a function returns for an input; one that calls it is wrong (CRUXEval)."""
 
     runs_programs = True
 
     def __init__(self, timeout: float = _OUTPUT_SECONDS) -> None:
-        super().__init__("CRUXEval-O")
+        super().__init__("CRUXEval-O", self._passes)
         self.timeout = timeout
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
+    def _passes(self, sample: Sample, answer: Any) -> bool:
         """Run the comparison."""
         code, given, output = _needed(sample.fields, "code", "input", "output")
         replies = [str(each) for each in (answer if isinstance(answer, (list, tuple)) else [answer])]
         cases = [(f"{code}\nassert {output} == {reply}", "pass") for reply in replies if f"f({given})" not in reply]
-        return {self.name: 100.0 * (outcome_of(cases, self.timeout) == "pass")}
+        return outcome_of(cases, self.timeout) == "pass"
 
 
 # ---- HumanEval+, MBPP+ ----

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from kshot.core.metric import MEAN, Aggregate, Measure, Observation, Whole, plac
 from kshot.core.records import Gold, Row, Sample, reference
 from kshot.metrics import Metric
 from kshot.metrics.aggregates import ROUNDED_SHARE, SHARE, OfSums
+from kshot.statistics.resampling import mean
 
 RIGHT, WRONG = 100.0, 0.0
 
@@ -46,53 +47,93 @@ class MeasureFamily(Metric):
         return f"{type(self).__name__}({settings})"
 
 
+Rate: TypeAlias = Callable[[Any, Any], Any]
+"""Rates a prediction against its reference; a metric of several names wants a mapping."""
+
+
 class Points(MeasureFamily):
-    """The mean of what each answer gets, from 0 to 100; a subclass says how much in ``rate``."""
+    """The mean of what each answer gets; ``more`` are the names of further figures that the function returns."""
 
-    name = "score"
+    def __init__(
+        self,
+        name: str,
+        rate: Rate,
+        bounds: tuple[float, float] | None = (WRONG, RIGHT),
+        *,
+        higher_is_better: bool = True,
+        more: Sequence[str] = (),
+    ) -> None:
+        self.name, self.bounds, self.higher_is_better = name, bounds, higher_is_better
+        self._rate, self._more = rate, tuple(more)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name, and those of further figures."""
+        return (self.name, *self._more)
+
+    def rate(self, prediction: Any, reference: Any, /) -> Any:
+        """Call the function."""
+        return self._rate(prediction, reference)
+
+
+def equal(prediction: Any, reference: Any) -> bool:
+    """Whether a prediction is the reference."""
+    return bool(prediction == reference)
+
+
+class RightOrWrong(MeasureFamily):
+    """The share of right answers; a function of a prediction and its reference says which are right."""
+
     bounds: tuple[float, float] | None = (WRONG, RIGHT)
-
-    def __init__(self, name: str = "") -> None:
-        self.name = name or self.name
-
-
-class RightOrWrong(Points):
-    """The share of right answers; a subclass says in ``same`` what is right."""
-
     binary = True
+
+    def __init__(self, name: str, same: Callable[[Any, Any], bool] = equal, /) -> None:
+        self.name, self.same = name, same
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 100 for a right answer, 0 for any other."""
         return RIGHT if self.same(prediction, reference) else WRONG
 
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Whether an answer is right."""
-        return bool(prediction == reference)
+
+class RightByTurn(RightOrWrong):
+    """The same, where the turns of a conversation are averaged."""
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:
+        """Return 100 for a right answer or turn, 0 for any other."""
+        if isinstance(prediction, (list, tuple)) and isinstance(reference, (list, tuple)):
+            pairs = list(zip(prediction, reference, strict=False))
+            return mean([self.rate(*pair) for pair in pairs]) if len(prediction) == len(reference) and pairs else WRONG
+        return super().rate(prediction, reference)
+
+
+class RightInRow(RightOrWrong):
+    """The share of right answers; a function of a sample and its answer says which are right."""
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
+        """Return 100 for a right answer, 0 for any other."""
+        return {self.name: self.rate(sample, answer)}
 
 
 class Share(Points):
-    """Points in percent of those that could be had in all samples; ``rate`` returns both for one sample."""
+    """Points in percent of those that could be had in all samples; the function returns both for one sample."""
 
-    rounded = False
+    def __init__(self, name: str, points: Rate, aggregate: Aggregate = SHARE) -> None:
+        super().__init__(name, points)
+        self._aggregate = aggregate
 
     def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - one rule for all names
         """Return the share of the summed points."""
-        return ROUNDED_SHARE if self.rounded else SHARE
+        return self._aggregate
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Return (points, out of) under the name."""
-        points, out_of = self.points(prediction, reference)
+        points, out_of = super().rate(prediction, reference)
         return {self.name: (float(points), float(out_of))}
 
-    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
-        """Return the points of one answer, and how many it could have."""
-        raise NotImplementedError
 
-
-class RoundedPoints(Share):
-    """The mean of what each answer gets, rounded to two digits; a subclass says how much, from 0 to 1."""
-
-    rounded = True
+def rounded(name: str, rate: Rate) -> Share:
+    """Return the mean of what each answer gets, from 0 to 1, in percent and rounded to two digits."""
+    return Share(name, lambda prediction, reference: (rate(prediction, reference), 1.0), ROUNDED_SHARE)
 
 
 class SeesRows(MeasureFamily):
@@ -104,20 +145,26 @@ class SeesRows(MeasureFamily):
 
 
 class BySubset(SeesRows, RightOrWrong):
-    """The share of right answers, in all and in subsets; a subclass says to which of them a sample belongs."""
+    """The share of right answers, in all and in subsets.
 
-    def __init__(self, name: str = "") -> None:
-        super().__init__(name)
+    ``subsets_of`` returns the names of the figures to which a sample with this reference and row belongs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        subsets_of: Callable[[Any, Row], Iterable[str]],
+        same: Callable[[Any, Any], bool] = equal,
+        /,
+    ) -> None:
+        super().__init__(name, same)
+        self._subsets_of = subsets_of
         self._subsets: tuple[str, ...] = ()
-
-    def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:
-        """Return the names of the figures to which a sample with this reference and row belongs."""
-        raise NotImplementedError
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the subsets that there are."""
         self._subsets = tuple(
-            dict.fromkeys(name for each in samples for name in self.subsets_of(gold_of(each), each.fields))
+            dict.fromkeys(name for each in samples for name in self._subsets_of(gold_of(each), each.fields))
         )
 
     @property
@@ -137,27 +184,10 @@ class BySubset(SeesRows, RightOrWrong):
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Score an answer in all subsets of its sample."""
         gold = gold_of(sample)
-        points, own = self.rate(answer, gold), set(self.subsets_of(gold, sample.fields))
+        points, own = self.rate(answer, gold), set(self._subsets_of(gold, sample.fields))
         return {self.name: points} | {
             name: (points / RIGHT, 1.0) if name in own else (0.0, 0.0) for name in self._subsets
         }
-
-
-class ByColumn(BySubset):
-    """The share of right answers, in all and by columns of the rows.
-
-    ``columns`` are columns with the values that count; a figure's name is the name of all, ``_`` and the value.
-    """
-
-    def __init__(self, name: str, columns: Mapping[str, Sequence[str]]) -> None:
-        super().__init__(name)
-        self.columns = dict(columns)
-
-    def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG002 - the row says it
-        """Look the values up."""
-        return [
-            f"{self.name}_{row.get(column)}" for column, values in self.columns.items() if row.get(column) in values
-        ]
 
 
 def text_of(prediction: Any, evaluator: str) -> str:

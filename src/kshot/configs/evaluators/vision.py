@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from kshot.cleanups.literals import NO_VALUE, literal
-from kshot.configs.evaluators.factories import Factory, plain, with_options
+from kshot.configs.evaluators.factories import Factory, compared, plain, with_options
 from kshot.configs.evaluators.scores import BySubset, Points, RightOrWrong, text_of, texts_of
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -53,34 +54,27 @@ def chosen(reply: str, options: Mapping[str, Any]) -> str:
     return held[0] if len(held) == 1 else ""
 
 
-class ChosenOption(BySubset):
-    """Share of replies that name the right option, in all and by category (MMStar, MMMU-Pro)."""
+def chosen_option(evaluator: str, *, stated: bool = False) -> BySubset:
+    """Return the share of replies that name the right option, in all and by category (MMStar, MMMU-Pro)."""
 
-    def __init__(self, evaluator: str, *, stated: bool = False) -> None:
-        super().__init__("Overall")
-        self.evaluator, self.stated = evaluator, stated
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Find the option."""
-        options, answer, _ = self._read(reference)
+    def same(prediction: Any, reference: Any) -> bool:
+        options, answer, _ = read(reference)
         reply = str(prediction)
-        if self.evaluator != "MMStarEvaluator":
+        if evaluator != "MMStarEvaluator":
             reply = reply.replace(_MARK, "")
-        return bool(chosen(_stated(reply) if self.stated else reply, options) == answer)
+        return bool(chosen(_stated(reply) if stated else reply, options) == answer)
 
-    def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG002 - the reference says it
-        """Return the category."""
-        return [str(self._read(gold)[2])]
-
-    def _read(self, reference: Any) -> tuple[dict[str, Any], Any, Any]:
+    def read(reference: Any) -> tuple[dict[str, Any], Any, Any]:
         try:
             if isinstance(reference, Mapping):
                 return json.loads(reference["choices"]), reference["answer"], reference["category"]
             options, answer, category = json.loads(reference)
         except (TypeError, ValueError, LookupError):
-            what = f"{self.evaluator} wants choices, answer and category as the reference, not {reference!r:.80}"
+            what = f"{evaluator} wants choices, answer and category as the reference, not {reference!r:.80}"
             raise DataError(what) from None
         return options, answer, category
+
+    return BySubset("Overall", lambda gold, _: [str(read(gold)[2])], same)
 
 
 def _stated(reply: str) -> str:
@@ -92,26 +86,22 @@ def _stated(reply: str) -> str:
     return "A" if len(letters) == 1 else lines[0].removeprefix("Answer:")
 
 
-class VideoLetter(BySubset):
-    """Share of replies that name the right letter, in all and by length, domain, category and task (Video-MME)."""
+def video_letter(prediction: Any, reference: Any) -> bool:
+    """Whether the first letter of a reply, without the words that lead to it, is the right one (Video-MME)."""
+    text = text_of(prediction, "VideoMMEEvaluator").strip()
+    for lead in _LEADS:
+        text = text.replace(lead, "")
+    found = re.search("[ABCD]", text)
+    return bool((found[0] if found else _NONE) == _told(reference, "answer", "VideoMMEEvaluator"))
 
-    name = "[Overall][overall]"
 
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Find the first letter, without the words that lead to it."""
-        text = text_of(prediction, "VideoMMEEvaluator").strip()
-        for lead in _LEADS:
-            text = text.replace(lead, "")
-        found = re.search("[ABCD]", text)
-        return bool((found[0] if found else _NONE) == _told(reference, "answer", "VideoMMEEvaluator"))
-
-    def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG002 - the reference says it
-        """Return the parts of this length and of all lengths."""
-        length, *parts = (
-            f"[{column}: {_told(gold, column, 'VideoMMEEvaluator')}]"
-            for column in ("duration", "domain", "sub_category", "task_type")
-        )
-        return [f"{length}[overall]", *(length + part for part in parts), *(f"[Overall]{part}" for part in parts)]
+def video_parts(gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG001 - the reference says it
+    """Return the figures of a video by domain, category and task, of this length and of all lengths."""
+    length, *parts = (
+        f"[{column}: {_told(gold, column, 'VideoMMEEvaluator')}]"
+        for column in ("duration", "domain", "sub_category", "task_type")
+    )
+    return [f"{length}[overall]", *(length + part for part in parts), *(f"[Overall]{part}" for part in parts)]
 
 
 def _told(reference: Any, key: str, evaluator: str) -> Any:
@@ -122,68 +112,52 @@ def _told(reference: Any, key: str, evaluator: str) -> Any:
     return reference[key]
 
 
-class FirstOfLetters(RightOrWrong):
-    """Share of replies that name the right letter; of several, the first in the alphabet counts (Video-Bench)."""
+def right_letter(letter: Callable[[str], str]) -> Callable[[Any, Any], bool]:
+    """Return the function that says whether the letter of a reply is the right one (Video-Bench)."""
 
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Find the letter."""
+    def same(prediction: Any, reference: Any) -> bool:
         wanted = _told(reference, "answer", "VideoBenchEvaluator")
-        return bool(self.letter(text_of(prediction, "VideoBenchEvaluator")) == wanted)
+        return bool(letter(text_of(prediction, "VideoBenchEvaluator")) == wanted)
 
-    def letter(self, reply: str) -> str:
-        """Return the letter of a reply."""
-        return next((letter for letter in "ABCDEF" if letter in reply), "")
+    return same
 
 
-class LoneLetter(FirstOfLetters):
-    """The same for replies with marks: the first letter that stands alone after the last mark counts."""
-
-    def letter(self, reply: str) -> str:
-        """Return the letter of a reply."""
-        found = re.search(r"\b[A-F]\b", reply.rpartition("☜")[2].replace(_MARK, "").strip())
-        return found[0] if found else ""
+def first_of_letters(reply: str) -> str:
+    """Return the letter that a reply names; of several, the first in the alphabet."""
+    return next((letter for letter in "ABCDEF" if letter in reply), "")
 
 
-class SoundOfLetter(RightOrWrong):
-    """Share of replies whose first letter, of turns the first reply, stands for the right sound.
+def lone_letter(reply: str) -> str:
+    """Return the first letter that stands alone after the last mark."""
+    found = re.search(r"\b[A-F]\b", reply.rpartition("☜")[2].replace(_MARK, "").strip())
+    return found[0] if found else ""
 
-    Shorter replies, and fewer turns, are compared as they are.
+
+def sound_of_letter(least: int) -> Callable[[Any, Any], bool]:
+    """Return the function that says whether the first letter, or the first of several turns, stands for the sound.
+
+    Replies shorter than ``least``, and fewer turns, are compared as they are.
     """
 
-    def __init__(self, least: int = 1) -> None:
-        super().__init__("accuracy")
-        self.least = least
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Look the letter up."""
+    def same(prediction: Any, reference: Any) -> bool:
         said = list(prediction) if isinstance(prediction, (list, tuple)) else text_of(prediction, "VocalSoundEvaluator")
-        return bool((_SOUNDS.get(said[0], "") if len(said) >= self.least else said) == reference)
+        return bool((_SOUNDS.get(said[0], "") if len(said) >= least else said) == reference)
+
+    return same
 
 
-class AfterAnswer(RightOrWrong):
-    """Share of replies with the reference after ``ANSWER:``, letter case aside (RealWorldQA)."""
-
-    name = "accuracy"
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare the rest of the line."""
-        wanted = reference.get("answer", "") if isinstance(reference, Mapping) else reference
-        found = re.search(r"ANSWER:\s*(.*)", text_of(prediction, "RealworldQAEvaluator"))
-        return (found[1] if found else "").strip().lower() == str(wanted).strip().lower()
+def after_answer(prediction: Any, reference: Any) -> bool:
+    """Whether the rest of the line after ``ANSWER:`` is the reference, letter case aside (RealWorldQA)."""
+    wanted = reference.get("answer", "") if isinstance(reference, Mapping) else reference
+    found = re.search(r"ANSWER:\s*(.*)", text_of(prediction, "RealworldQAEvaluator"))
+    return (found[1] if found else "").strip().lower() == str(wanted).strip().lower()
 
 
-class NearAnswer(Points):
-    """Likeness of a reply and the nearest reference, by edits; less than a half counts as nothing (DocVQA, InfoVQA)."""
-
-    name = "ANLS Acc"
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Find the nearest reference."""
-        text = text_of(prediction, "DocVQAEvaluator").replace(_MARK, "").strip()
-        likeness = 1 - min(_edits(each, text) for each in _listed(reference))
-        return 100 * likeness if likeness >= _LEAST_LIKENESS else 0.0
+def near_answer(prediction: Any, reference: Any) -> float:
+    """Return the likeness of a reply and the nearest reference; less than a half is nothing (DocVQA, InfoVQA)."""
+    text = text_of(prediction, "DocVQAEvaluator").replace(_MARK, "").strip()
+    likeness = 1 - min(_edits(each, text) for each in _listed(reference))
+    return 100 * likeness if likeness >= _LEAST_LIKENESS else 0.0
 
 
 def _listed(reference: Any) -> list[str]:
@@ -218,19 +192,17 @@ class BoxOverlap(RightOrWrong):
         clip_to_image: bool = True,
         smart_resize_cfg: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(f"{metric_prefix}@{iou_threshold}")
+        super().__init__(f"{metric_prefix}@{iou_threshold}", self._overlaps)
         self.threshold, self.scale, self.clip = iou_threshold, coord_scale, clip_to_image
         self.keys = (image_width_key, image_height_key, reference_bbox_key)
         self.resize = dict(smart_resize_cfg) if smart_resize_cfg else None
 
-    def same(self, prediction: Any, reference: Any) -> bool:
+    def _overlaps(self, prediction: Any, reference: Any) -> bool:
         """Compare two boxes; a reply without a box is wrong."""
         width, height, *wanted = self._read(reference)
         try:
-            return (
-                _overlap(self._in_pixels([float(value) for value in prediction], width, height), wanted)
-                >= self.threshold
-            )
+            box = self._in_pixels([float(value) for value in prediction], width, height)
+            return _overlap(box, wanted) >= self.threshold
         except (TypeError, ValueError, LookupError):
             return False
 
@@ -287,15 +259,15 @@ def _area(box: list[float]) -> float:
 
 
 EVALUATORS: dict[str, Factory] = {
-    "MMStarEvaluator": plain(lambda: ChosenOption("MMStarEvaluator")),
-    "MMMUProEvaluator": plain(lambda: ChosenOption("MMMUProEvaluator")),
-    "MMMUProCotEvaluator": plain(lambda: ChosenOption("MMMUProCotEvaluator", stated=True)),
-    "VideoMMEEvaluator": plain(VideoLetter),
-    "VideoBenchEvaluator": plain(FirstOfLetters),
-    "VideoBenchEvaluatorForVita": plain(LoneLetter),
-    "VocalSoundEvaluator": plain(SoundOfLetter),
-    **dict.fromkeys(("MTBenchEvaluator", "ShareGPTEvaluator"), plain(lambda: SoundOfLetter(2))),
-    "RealworldQAEvaluator": plain(AfterAnswer),
-    **dict.fromkeys(("DocVQAEvaluator", "InfoVQAEvaluator"), plain(NearAnswer)),
+    "MMStarEvaluator": plain(chosen_option, "MMStarEvaluator"),
+    "MMMUProEvaluator": plain(chosen_option, "MMMUProEvaluator"),
+    "MMMUProCotEvaluator": plain(partial(chosen_option, "MMMUProCotEvaluator", stated=True)),
+    "VideoMMEEvaluator": plain(BySubset, "[Overall][overall]", video_parts, video_letter),
+    "VideoBenchEvaluator": compared(right_letter(first_of_letters)),
+    "VideoBenchEvaluatorForVita": compared(right_letter(lone_letter)),
+    "VocalSoundEvaluator": compared(sound_of_letter(1)),
+    **dict.fromkeys(("MTBenchEvaluator", "ShareGPTEvaluator"), compared(sound_of_letter(2))),
+    "RealworldQAEvaluator": compared(after_answer),
+    **dict.fromkeys(("DocVQAEvaluator", "InfoVQAEvaluator"), plain(Points, "ANLS Acc", near_answer)),
     "BBoxIoUEvaluator": with_options(BoxOverlap),
 }
