@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,47 +43,9 @@ def nanmean(values: Sequence[Any]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def perplexity(values: Sequence[Any]) -> float:
-    """Return exp of the mean negative log-likelihood."""
-    return _exp(-mean(values))
-
-
-def weighted_perplexity(values: Sequence[Any]) -> float:
-    """Return exp of the negative log-likelihood per unit, of (log-likelihood, units)."""
-    return _exp(-_per_unit(values))
-
-
-def bits_per_byte(values: Sequence[Any]) -> float:
-    """Return the negative log-likelihood per byte in bits, of (log-likelihood, bytes)."""
-    return -_per_unit(values) / math.log(2)
-
-
-def _exp(nats: float) -> float:
-    try:
-        return math.exp(nats)
-    except OverflowError:
-        return math.inf
-
-
-def _per_unit(values: Sequence[Any]) -> float:
-    likelihoods, units = zip(*values, strict=True)
-    return float(sum(likelihoods) / sum(units))
-
-
-def f1(values: Sequence[Any]) -> float:
-    """Return F1 of the label 1, of (gold, predicted) pairs with at most two labels."""
-    golds, predictions = _sides(values)
-    labels = {*golds, *predictions}
-    if len(labels) > 2 or (len(labels) == 2 and 1 not in labels):  # noqa: PLR2004 - right and wrong
-        raise ValueError(f"binary F1 needs the labels 0 and 1, and there are {sorted(map(str, labels))[:5]}")
-    both = sum(gold == predicted == 1 for gold, predicted in zip(golds, predictions, strict=True))
-    either = golds.count(1) + predictions.count(1)
-    return 2 * both / either if either else 0.0
-
-
 def matthews_corrcoef(values: Sequence[Any]) -> float:
     """Return Matthews' correlation of (gold, predicted) labels; 0 where one side has a single label."""
-    golds, predictions = _sides(values)
+    golds, predictions = zip(*values, strict=True)
     size = len(values)
     right = sum(gold == predicted for gold, predicted in zip(golds, predictions, strict=True))
     gold, predicted = Counter(golds), Counter(predictions)
@@ -99,62 +62,12 @@ def brier_score(values: Sequence[Any]) -> float:
     return float(np.mean(np.sum((probabilities - right) ** 2, axis=1)))
 
 
-def _by_sacrebleu(name: str, **options: Any) -> Callable[[Sequence[Any]], float]:
-    """Return a score of sacrebleu as a function of (reference or references, prediction) pairs."""
-
-    def score(values: Sequence[Any]) -> float:
-        import sacrebleu
-
-        references, predictions = _streams(values)
-        return float(getattr(sacrebleu, name)(predictions, references, **options).score)
-
-    return score
-
-
 def bypass(values: Sequence[Any]) -> float:  # noqa: ARG001 - nothing is measured
     """Return 999, as lm-eval does for a task that only generates."""
     return 999.0
 
 
-def _sides(values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    golds, predictions = zip(*values, strict=True)
-    return list(golds), list(predictions)
-
-
-def _streams(values: Sequence[Any]) -> tuple[list[list[str]], list[str]]:
-    """Return the first references of all documents, the second ones and so on; and the predictions.
-
-    The first document shows whether there are several references, and whether predictions are lists of one.
-    """
-    references, predictions = _sides(values)
-    several = [[each] for each in references] if isinstance(references[0], str) else references
-    if not isinstance(predictions[0], str):
-        if len(predictions[0]) != 1:
-            raise ValueError(f"a prediction must be one text, not {predictions[0]!r:.80}")
-        predictions = [each[0] for each in predictions]
-    return [list(stream) for stream in zip(*several, strict=False)], predictions
-
-
-AGGREGATIONS: Mapping[str, Callable[[Sequence[Any]], float]] = {
-    "mean": mean,
-    "median": median,
-    "nanmean": nanmean,
-    "perplexity": perplexity,
-    "weighted_perplexity": weighted_perplexity,
-    "bits_per_byte": bits_per_byte,
-    "f1": f1,
-    "matthews_corrcoef": matthews_corrcoef,
-    "brier_score": brier_score,
-    "bleu": _by_sacrebleu("corpus_bleu"),
-    "chrf": _by_sacrebleu("corpus_chrf"),
-    "chrf++": _by_sacrebleu("corpus_chrf", word_order=2),
-    "ter": _by_sacrebleu("corpus_ter"),
-    "bypass": bypass,
-}
-"""The aggregations that a task file can name."""
-
-
-def aggregated(name: str, metric: str, values: Sequence[Any], where: str) -> float:
+def aggregated(name: str, metric: str, values: Sequence[Any], where: str) -> float | None:
     """Sum up the values of a metric by a named aggregation; values that do not suit it are an error."""
     aggregate = AGGREGATIONS.get(name)
     if aggregate is None:
@@ -475,6 +388,8 @@ def translation_parts(metric: Metric) -> Parts:
     def parts(measured: Any) -> tuple[float, ...]:
         references, prediction = measured
         if isinstance(prediction, list | tuple):
+            if len(prediction) != 1:
+                raise ValueError(f"a prediction must be one text, not {prediction!r:.80}")
             (prediction,) = prediction
         listed = [references] if isinstance(references, str) else list(references)
         found: tuple[float, ...] = metric.rate(prediction, listed)[metric.name]
@@ -515,3 +430,22 @@ _SUMS: Mapping[str, Callable[[], Sums]] = {
     "ter": lambda: _translation(Ter()),
 }
 """The aggregations that are computed from sums."""
+
+
+def _of_sums(rule: str, values: Sequence[Any]) -> float | None:
+    """Return lm-eval's figure of all documents from what each adds to the sums."""
+    aggregate, _, parts, scale = _SUMS[rule]()
+    found = aggregate([parts(value) for value in values])
+    return None if found is None else found / scale
+
+
+AGGREGATIONS: Mapping[str, Callable[[Sequence[Any]], float | None]] = {
+    "mean": mean,
+    "median": median,
+    "nanmean": nanmean,
+    "matthews_corrcoef": matthews_corrcoef,
+    "brier_score": brier_score,
+    "bypass": bypass,
+    **{rule: partial(_of_sums, rule) for rule in _SUMS},
+}
+"""The aggregations that a task file can name."""
