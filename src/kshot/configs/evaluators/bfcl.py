@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kshot.configs.evaluators.bfcl_calls import Call, NoCallsError, calls_of, needs_functions, right_turns
@@ -441,65 +442,52 @@ def _right_dicts(value: Sequence[Any], answer: Any) -> bool:
 
 
 class CallsCounted(Tally):
-    """The share of right answers as a fraction, how many are right, and how many there are."""
+    """The share of right answers as a fraction, how many are right, and how many there are.
 
-    mean = name = "accuracy"
-    bounds = None
-    names = ("accuracy", "correct_count", "total_count")
+    ``right``: whether the answer of a sample is right.
+    """
 
-    def __init__(self, category: str) -> None:
-        self.category = category
-
-    def counts(self, sample: Sample, answer: Any) -> Counts:
-        """Count a right answer."""
-        return (float(self.right(sample, answer)), 1.0)
-
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return the share and the numbers."""
-        right, total = sums
-        return {"accuracy": ratio(right, total), "correct_count": right, "total_count": total}
-
-    def right(self, sample: Sample, answer: Any) -> bool:
-        """Whether the answer of a sample is right."""
-        raise NotImplementedError
+    def __init__(self, right: Callable[[Sample, Any], bool]) -> None:
+        names = ("accuracy", "correct_count", "total_count")
+        super().__init__(names, lambda *pair: (float(right(*pair)), 1.0), _counted, mean=True)
 
 
-class RightCalls(CallsCounted):
-    """Replies whose calls are those that the row wants (BFCL, one turn)."""
-
-    def right(self, sample: Sample, answer: Any) -> bool:
-        """Compare the calls; a reply without any that can be read is wrong."""
-        calls = well_formed(answer)
-        if calls is None:
-            return False
-        functions = decoded(column(sample, "function"), "function")
-        answers = decoded(gold_of(sample), "ground_truth")
-        if not isinstance(functions, list) or not isinstance(answers, list) or not functions:
-            raise DataError("BFCL's functions and answers are lists", hint="Look at the columns of the row.")
-        try:
-            return right_calls(functions, calls, answers, self.category)
-        except (AttributeError, LookupError, StopIteration, TypeError) as exc:
-            raise DataError(f"the row's functions or answers do not have BFCL's form: {exc!r:.120}") from exc
-
-
-class CallsOrNone(CallsCounted):
-    """Replies that call a function where one is relevant, and none where the row's id has ``irrelevance`` (BFCL)."""
-
-    def right(self, sample: Sample, answer: Any) -> bool:
-        """Look whether there is a call."""
-        return bool(well_formed(answer)) is not ("irrelevance" in str(column(sample, "id")))
+def _counted(sums: Counts) -> Mapping[str, float]:
+    right, total = sums
+    return {"accuracy": ratio(right, total), "correct_count": right, "total_count": total}
 
 
 class RightTurns(CallsCounted):
     """Conversations whose calls do, turn by turn, what the right ones do (BFCL)."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            lambda sample, answer: right_turns(sample.fields, answer, decoded(gold_of(sample), "ground_truth"))
+        )
+
     def see(self, samples: Iterable[Sample]) -> None:
         """Look, before anything is asked, whether the functions of the rows can be called."""
         needs_functions(sample.fields for sample in samples)
 
-    def right(self, sample: Sample, answer: Any) -> bool:
-        """Compare the calls of every turn."""
-        return right_turns(sample.fields, answer, decoded(gold_of(sample), "ground_truth"))
+
+def calls_wanted(category: str, sample: Sample, answer: Any) -> bool:
+    """Whether the calls of a reply are those that the row wants; a reply without any that can be read is wrong."""
+    calls = well_formed(answer)
+    if calls is None:
+        return False
+    functions = decoded(column(sample, "function"), "function")
+    answers = decoded(gold_of(sample), "ground_truth")
+    if not isinstance(functions, list) or not isinstance(answers, list) or not functions:
+        raise DataError("BFCL's functions and answers are lists", hint="Look at the columns of the row.")
+    try:
+        return right_calls(functions, calls, answers, category)
+    except (AttributeError, LookupError, StopIteration, TypeError) as exc:
+        raise DataError(f"the row's functions or answers do not have BFCL's form: {exc!r:.120}") from exc
+
+
+def calls_or_none(sample: Sample, answer: Any) -> bool:
+    """Whether a reply calls a function exactly if one is relevant: the row's id has no ``irrelevance``."""
+    return bool(well_formed(answer)) is not ("irrelevance" in str(column(sample, "id")))
 
 
 def well_formed(answer: Any) -> list[Call] | None:
@@ -532,7 +520,7 @@ def decoded(value: Any, name: str) -> Any:
         raise DataError(f"the column {name!r} is not JSON: {exc}", hint="BFCL's loader writes it so.") from exc
 
 
-def _of_category(metric: type[CallsCounted]) -> Factory:
+def _of_category(metric: Callable[[str], CallsCounted]) -> Factory:
     """Return the factory of a metric that is made with a category.
 
     The form of an answer says whether it is text or an API's list of calls, so ``is_fc_model`` is not needed.
@@ -547,7 +535,7 @@ def _of_category(metric: type[CallsCounted]) -> Factory:
 
 
 EVALUATORS: dict[str, Factory] = {
-    "BFCLSingleTurnEvaluator": _of_category(RightCalls),
-    "BFCLRelevanceEvaluator": _of_category(CallsOrNone),
-    "BFCLMultiTurnEvaluator": _of_category(RightTurns),
+    "BFCLSingleTurnEvaluator": _of_category(lambda category: CallsCounted(partial(calls_wanted, category))),
+    "BFCLRelevanceEvaluator": _of_category(lambda _: CallsCounted(calls_or_none)),
+    "BFCLMultiTurnEvaluator": _of_category(lambda _: RightTurns()),
 }

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kshot.configs.evaluators.scores import CorpusMetric, Counts, ScoredPair, SeesRows, Tally, gold_of, ratio, shares
+from kshot.configs.evaluators.scores import (
+    CorpusMetric,
+    Counts,
+    ScoredPair,
+    SeesRows,
+    Tally,
+    gold_of,
+    ratio,
+    shares,
+)
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
 from kshot.metrics import Metric
@@ -21,92 +30,63 @@ from kshot.metrics import Metric
 Reading = Callable[..., Metric]
 """Makes the metric of a judge's replies from the options of a ``dict_postprocessor``."""
 
-_GRADES = 3
-"""Right, wrong, and all others."""
 
+def grade_counts(right: str = "A", wrong: str = "B", others: str = "") -> Callable[[Sample, Any], Counts]:
+    """Return the function that counts right, wrong and other grades: the first of the letters anywhere in a reply."""
+    letters = re.compile("|".join(re.escape(each) for each in (right, wrong, *others)))
 
-class Grades(Tally):
-    """Figures of right, wrong and other grades; the grade is the first of its letters anywhere in the reply."""
-
-    def __init__(self, right: str = "A", wrong: str = "B", others: str = "") -> None:
-        self.right, self.wrong, self.others = right, wrong, others
-
-    def counts(self, sample: Sample, answer: Any) -> Counts:  # noqa: ARG002 - others look at the row
-        """Count the grade."""
-        letters = "|".join(re.escape(each) for each in (self.right, self.wrong, *self.others))
-        found = re.search(letters, str(answer))
+    def counts(sample: Sample, answer: Any) -> Counts:  # noqa: ARG001 - the reply tells all
+        found = letters.search(str(answer))
         grade = found[0] if found else ""
-        right, wrong = float(grade == self.right), float(grade == self.wrong and self.wrong != self.right)
-        return (right, wrong, 1 - right - wrong)
+        is_right, is_wrong = float(grade == right), float(grade == wrong and wrong != right)
+        return (is_right, is_wrong, 1 - is_right - is_wrong)
+
+    return counts
 
 
-class JudgedAccuracy(Grades):
-    """Accuracy in all and of those that were attempted, their F, and how many there are of each grade."""
+_COUNTED = ("correct_count", "incorrect_count", "not_attempted_count")
 
-    def __init__(
-        self, metric_name: str = "accuracy", true_tag: str = "A", false_tag: str = "B", *, with_f1: bool = True
-    ) -> None:
-        super().__init__(str(true_tag), str(false_tag))
-        self.name = self.mean = str(metric_name)
-        self.with_f1 = with_f1
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the figures."""
-        f1 = ("f1",) if self.with_f1 else ()
-        counted = ("correct_count", "incorrect_count", "not_attempted_count")
-        return (self.name, f"{self.name}_given_attempted", *f1, "attempted_ratio", *counted)
+def judged_accuracy(
+    metric_name: str = "accuracy", true_tag: str = "A", false_tag: str = "B", *, with_f1: bool = True
+) -> Tally:
+    """Return accuracy in all and of what was attempted, in percent, their F, and how many there are of each grade."""
+    name, given = str(metric_name), f"{metric_name}_given_attempted"
 
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return shares in percent, F as a fraction, and the counts."""
-        right, wrong, other = sums
+    def figures(sums: Counts) -> Mapping[str, float]:
         share, attempted, f1 = _shares(sums)
+        attempts = {"attempted_ratio": 100 * ratio(sums[0] + sums[1], sum(sums))}
         return {
-            self.name: 100 * share,
-            f"{self.name}_given_attempted": 100 * attempted,
+            name: 100 * share,
+            given: 100 * attempted,
             "f1": f1,
-            "attempted_ratio": 100 * ratio(right + wrong, right + wrong + other),
-            "correct_count": right,
-            "incorrect_count": wrong,
-            "not_attempted_count": other,
+            **attempts,
+            **dict(zip(_COUNTED, sums, strict=True)),
         }
 
+    names = (name, given, *(("f1",) if with_f1 else ()), "attempted_ratio", *_COUNTED)
+    return Tally(names, grade_counts(str(true_tag), str(false_tag)), figures, mean=True)
 
-class ThreeGrades(Grades):
-    """Figures of the grades A, B and C, not attempted, which is also the grade of a reply without any."""
 
-    def __init__(self, *, with_accuracy: bool = False) -> None:
-        super().__init__(others="C")
-        self.with_accuracy = with_accuracy
-        self.name = "accuracy" if with_accuracy else "accuracy_given_attempted"
-        self.mean = "accuracy" if with_accuracy else ""
+def three_grades(*, with_accuracy: bool = False) -> Tally:
+    """Return figures of the grades A, B and C, not attempted, which is also the grade of a reply without any."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the figures."""
-        return (*(("accuracy",) if self.with_accuracy else ()), "accuracy_given_attempted", "f1")
-
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return shares in percent, and F as a fraction."""
+    def figures(sums: Counts) -> Mapping[str, float]:
         share, attempted, f1 = _shares(sums)
         return {"accuracy": 100 * share, "accuracy_given_attempted": 100 * attempted, "f1": f1}
 
+    names = ("accuracy",) if with_accuracy else ()
+    return Tally((*names, "accuracy_given_attempted", "f1"), grade_counts(others="C"), figures, mean=with_accuracy)
 
-class ChineseSimpleQa(Grades):
-    """The shares of the grades A, B and C, and the F of two of them, as fractions."""
 
-    name = mean = "correct"
-    names = ("correct", "incorrect", "not_attempted", "given_attempted_accuracy", "F1")
+_CHINESE_NAMES = ("correct", "incorrect", "not_attempted", "given_attempted_accuracy", "F1")
 
-    def __init__(self) -> None:
-        super().__init__(others="C")
 
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return fractions."""
-        share, attempted, f1 = _shares(sums)
-        wrong, other = (ratio(each, sum(sums)) for each in sums[1:])
-        values = (share, wrong, other, attempted, f1)
-        return dict(zip(self.names, values, strict=True))
+def _chinese_figures(sums: Counts) -> Mapping[str, float]:
+    """Return the shares of the grades A, B and C, and the F of two of them, as fractions."""
+    share, attempted, f1 = _shares(sums)
+    wrong, other = (ratio(each, sum(sums)) for each in sums[1:])
+    return dict(zip(_CHINESE_NAMES, (share, wrong, other, attempted, f1), strict=True))
 
 
 def _shares(sums: Counts) -> tuple[float, float, float]:
@@ -115,7 +95,7 @@ def _shares(sums: Counts) -> tuple[float, float, float]:
     return share, attempted, ratio(2 * share * attempted, share + attempted)
 
 
-class GradesByColumn(Grades):
+class GradesByColumn(Tally):
     """Accuracy in all and by columns of the rows, rounded to two digits; a reply without a grade is wrong.
 
     ``columns`` are combinations of columns; the name of a figure is the prefix and the values, with dashes between.
@@ -124,7 +104,6 @@ class GradesByColumn(Grades):
     name = "accuracy"
 
     def __init__(self, prefix: str, *columns: tuple[str, ...]) -> None:
-        super().__init__()
         self.prefix, self.columns = prefix, columns
         self._parts: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -143,7 +122,7 @@ class GradesByColumn(Grades):
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Count right grades and rows, in all and in each part."""
-        right = super().counts(sample, answer)[0]
+        right = grade_counts()(sample, answer)[0]
         held = [
             float(tuple(str(sample.fields.get(column, "unknown")) for column in columns) == values)
             for columns, values in self._parts.values()
@@ -187,7 +166,7 @@ class LongContextVerdicts(Tally):
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return shares in percent, and the counts."""
-        verdicts, parts = sums[:_GRADES], sums[_GRADES:]
+        verdicts, parts = sums[:3], sums[3:]
         return {
             "accuracy": 100 * ratio(sums[0], sum(verdicts)),
             **dict(zip(("correct_count", "incorrect_count", "unknown_count"), verdicts, strict=True)),
@@ -375,51 +354,39 @@ def followed(reply: str, level: int) -> tuple[float, float]:
     return float(yes == level), yes / level
 
 
-class FirstNumbers(Tally):
-    """EESE: the first whole number of each reply, out of 10; 0 where there is none."""
+def first_number(sample: Sample, answer: Any) -> Counts:  # noqa: ARG001 - the reply tells all
+    """Return the first whole number of a reply, out of 10; 0 where there is none (EESE).
 
-    name = mean = "overall_score"
-
-    def counts(self, sample: Sample, answer: Any) -> Counts:  # noqa: ARG002 - the reply tells all
-        """Read the number; a reply that is nothing but a number may have a sign."""
-        try:
-            return (float(int(str(answer))),)
-        except ValueError:
-            found = re.search(r"(?<!\d)\d+(?!\d)", str(answer))
-            return (float(found[0]) if found else 0.0,)
-
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return the number in percent of 10."""
-        return {self.name: 10 * sums[0]}
+    A reply that is nothing but a number may have a sign.
+    """
+    try:
+        return (float(int(str(answer))),)
+    except ValueError:
+        found = re.search(r"(?<!\d)\d+(?!\d)", str(answer))
+        return (float(found[0]) if found else 0.0,)
 
 
 _NUMBER = re.compile(r"(?:<NUMBER>|\\boxed\{)\s*(-?\d*\.?\d+)\s*(?:</NUMBER>|\})")
 
 
-class LastNumbers(Tally):
-    """ChemExam: the last number between ``<NUMBER>`` marks or in a box, from 0 to 1; 0 where there is none."""
-
-    name = "final_score"
-
-    def counts(self, sample: Sample, answer: Any) -> Counts:  # noqa: ARG002 - the reply tells all
-        """Read the number."""
-        found = _NUMBER.findall(str(answer))
-        return (float(found[-1]) if found else 0.0, 1.0)
-
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return the mean in percent."""
-        return {self.name: round(100 * ratio(*sums), 2)}
+def last_number(sample: Sample, answer: Any) -> Counts:  # noqa: ARG001 - the reply tells all
+    """Return the last number between ``<NUMBER>`` marks or in a box, from 0 to 1, else 0, and 1 (ChemExam)."""
+    found = _NUMBER.findall(str(answer))
+    return (float(found[-1]) if found else 0.0, 1.0)
 
 
 _KEYED = r"[\"']{}[\"']:\s*({})"
 
 
 READINGS: dict[str, Reading] = {
-    "generic_llmjudge_postprocess": JudgedAccuracy,
-    "generic_llmjudge_academic_postprocess": partial(JudgedAccuracy, with_f1=False),
-    "livereasonbench_postprocess": ThreeGrades,
-    "simpleqa_postprocess": partial(ThreeGrades, with_accuracy=True),
-    **dict.fromkeys(("csimpleqa_postprocess", "csimpleqa"), ChineseSimpleQa),
+    "generic_llmjudge_postprocess": judged_accuracy,
+    "generic_llmjudge_academic_postprocess": partial(judged_accuracy, with_f1=False),
+    "livereasonbench_postprocess": three_grades,
+    "simpleqa_postprocess": partial(three_grades, with_accuracy=True),
+    **dict.fromkeys(
+        ("csimpleqa_postprocess", "csimpleqa"),
+        partial(Tally, _CHINESE_NAMES, grade_counts(others="C"), _chinese_figures, mean=True),
+    ),
     "aa_lcr_llmjudge_postprocess": LongContextVerdicts,
     "medmcqa_llmjudge_postprocess": partial(
         GradesByColumn, "medmcqa", ("subject_name",), ("topic_name",), ("choice_type",)
@@ -462,6 +429,10 @@ READINGS: dict[str, Reading] = {
     ),
     **dict.fromkeys(("mtbench101_postprocess", "mtbench101"), LowestOfTurns),
     **dict.fromkeys(("followbench_postprocess", "followbench"), FollowedLevels),
-    "eese_score_postprocess_dict": FirstNumbers,
-    "chem_exam_score_llmjudge_postprocess": LastNumbers,
+    "eese_score_postprocess_dict": partial(
+        Tally, ("overall_score",), first_number, lambda sums: {"overall_score": 10 * sums[0]}, mean=True
+    ),
+    "chem_exam_score_llmjudge_postprocess": partial(
+        Tally, ("final_score",), last_number, lambda sums: {"final_score": round(100 * ratio(*sums), 2)}
+    ),
 }

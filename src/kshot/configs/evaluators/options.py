@@ -74,40 +74,34 @@ def option_of(reply: str, options: list[str]) -> str | None:
     return None
 
 
-class GraduateExam(Tally):
-    """Share of right options, of replies without one, and of right ones by difficulty (SuperGPQA). Fractions of 1."""
+_LEVELS = ("hard", "middle", "easy")
+_EXAM_NAMES = ("accuracy", "error_rate", "miss_rate", *(f"{level}_accuracy" for level in _LEVELS))
 
-    name = "accuracy"
-    names = ("accuracy", "error_rate", "miss_rate", "hard_accuracy", "middle_accuracy", "easy_accuracy")
-    _LEVELS = ("hard", "middle", "easy")
 
-    def counts(self, sample: Sample, answer: Any) -> Counts:
-        """Count right and missing answers, and rows, by difficulty."""
-        reply, options = text_of(answer, "SuperGPQAEvaluator"), list(column(sample, "options", "SuperGPQA"))
-        chosen = None
-        if column(sample, "prompt_mode", "SuperGPQA") == "five-shot":
-            chosen = option_of(reply.partition("Question:")[0], options)
-        chosen = chosen or option_of(reply, options)
-        level = column(sample, "difficulty", "SuperGPQA")
-        if level not in self._LEVELS:
-            raise DataError(f"SuperGPQA has no difficulty {level!r}", hint=f"It has: {', '.join(self._LEVELS)}.")
-        right = float(chosen == gold_of(sample))
-        return (
-            1.0,
-            float(chosen is None),
-            *(each * (level == known) for known in self._LEVELS for each in (right, 1.0)),
-        )
+def exam_counts(sample: Sample, answer: Any) -> Counts:
+    """Count rows, missing options, and right ones and rows by difficulty (SuperGPQA)."""
+    reply, options = text_of(answer, "SuperGPQAEvaluator"), list(column(sample, "options", "SuperGPQA"))
+    chosen = None
+    if column(sample, "prompt_mode", "SuperGPQA") == "five-shot":
+        chosen = option_of(reply.partition("Question:")[0], options)
+    chosen = chosen or option_of(reply, options)
+    level = column(sample, "difficulty", "SuperGPQA")
+    if level not in _LEVELS:
+        raise DataError(f"SuperGPQA has no difficulty {level!r}", hint=f"It has: {', '.join(_LEVELS)}.")
+    right = float(chosen == gold_of(sample))
+    return (1.0, float(chosen is None), *(each * (level == known) for known in _LEVELS for each in (right, 1.0)))
 
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return the shares; no reply is an error here. A difficulty without rows has no share."""
-        rows, missing, *levels = sums
-        by_level = zip(self._LEVELS, levels[::2], levels[1::2], strict=True)
-        return {
-            "accuracy": sum(levels[::2]) / rows,
-            "error_rate": 0.0,
-            "miss_rate": missing / rows,
-            **{f"{level}_accuracy": right / size for level, right, size in by_level if size},
-        }
+
+def exam_figures(sums: Counts) -> Mapping[str, float]:
+    """Return shares as fractions; no reply is an error here. A difficulty without rows has no share."""
+    rows, missing, *levels = sums
+    by_level = zip(_EXAM_NAMES[3:], levels[::2], levels[1::2], strict=True)
+    return {
+        "accuracy": sum(levels[::2]) / rows,
+        "error_rate": 0.0,
+        "miss_rate": missing / rows,
+        **{name: right / size for name, right, size in by_level if size},
+    }
 
 
 # ---- TabMWP ----
@@ -270,29 +264,28 @@ def last_number(prediction: Any, reference: Any) -> bool:
     return number == str(reference).replace(",", "")
 
 
-class BestLines(Tally):
-    """BLEU of the lines of a reply, one after the other, that are most like the reference (Flores)."""
+def best_lines(sample: Sample, answer: Any) -> Counts:
+    """Return what BLEU is computed from, of the lines, one after the other, that are most like the reference (Flores).
 
-    name = "BLEU"
+    That is the lengths of both, and the common and all n-grams.
+    """
+    reply, language = reply_and_language(answer)
+    lines = [_tokens(line, language) for line in reply.split("\n") if line.strip()]
+    gold = _tokens("\n".join(each.strip() for each in str(gold_of(sample)).split("\n") if each.strip()), language)
+    scorer = _scorer()
+    spans = [" ".join(lines[i : j + 1]) for i in range(len(lines)) for j in range(i, len(lines))]
+    found = max((scorer.sentence_score(each, [gold]) for each in spans or [""]), key=lambda each: each.score)
+    return (found.sys_len, found.ref_len, *found.counts, *found.totals)
 
-    def counts(self, sample: Sample, answer: Any) -> Counts:
-        """Return the lengths of both, and the common and all n-grams of the best lines."""
-        reply, language = reply_and_language(answer)
-        lines = [_tokens(line, language) for line in reply.split("\n") if line.strip()]
-        gold = _tokens("\n".join(each.strip() for each in str(gold_of(sample)).split("\n") if each.strip()), language)
-        scorer = _scorer()
-        spans = [" ".join(lines[i : j + 1]) for i in range(len(lines)) for j in range(i, len(lines))]
-        found = max((scorer.sentence_score(each, [gold]) for each in spans or [""]), key=lambda each: each.score)
-        return (found.sys_len, found.ref_len, *found.counts, *found.totals)
 
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Compute BLEU without smoothing."""
-        from sacrebleu.metrics.bleu import BLEU
+def plain_bleu(sums: Counts) -> Mapping[str, float]:
+    """Compute BLEU without smoothing."""
+    from sacrebleu.metrics.bleu import BLEU
 
-        system, reference, *grams = (int(each) for each in sums)
-        half = len(grams) // 2
-        found = BLEU.compute_bleu(correct=grams[:half], total=grams[half:], sys_len=system, ref_len=reference)
-        return {self.name: round(found.score, 2)}
+    system, reference, *grams = (int(each) for each in sums)
+    half = len(grams) // 2
+    found = BLEU.compute_bleu(correct=grams[:half], total=grams[half:], sys_len=system, ref_len=reference)
+    return {"BLEU": round(found.score, 2)}
 
 
 @cache
@@ -326,11 +319,11 @@ EVALUATORS: dict[str, Factory] = {
         plain(RightInRow, "accuracy", first_lone_letter),
     ),
     "SciKnowEvalEvaluator": plain(RightInRow, "accuracy", first_label),
-    "SuperGPQAEvaluator": plain(GraduateExam),
+    "SuperGPQAEvaluator": plain(Tally, _EXAM_NAMES, exam_counts, exam_figures),
     "TabMWPEvaluator": compared(same_sum),
     "JudgeEvaluator": compared(judged_better),
     "PMMEvalMGSMEvaluator": plain(rounded, "accuracy", last_number),
-    "PMMEvalFloresEvaluator": plain(BestLines),
+    "PMMEvalFloresEvaluator": plain(Tally, ("BLEU",), best_lines, plain_bleu),
     **dict.fromkeys(("PMMEvalMMMLUEvaluator", "PMMEvalXNLIEvaluator"), plain(rounded, "accuracy", option_in_language)),
     **dict.fromkeys(
         ("PMMEvalMHellaswagEvaluator", "PMMEvalMLogiQAEvaluator"), plain(rounded, "accuracy", numbered_option)

@@ -174,22 +174,12 @@ _CONTAMINATIONS = {
 }
 
 
-class Contaminated(Tally):
-    """Accuracy of rows by how much of them is in training data, as their column ``is_clean`` says."""
-
-    name = "accuracy - clean"
-    names = tuple(_CONTAMINATIONS.values())
-
-    def counts(self, sample: Sample, answer: Any) -> Counts:
-        """Count right answers and rows of each kind."""
-        if "is_clean" not in sample.fields:
-            raise DataError("the rows have no column 'is_clean'", hint="AccContaminationEvaluator needs it.")
-        right = float(str(answer) == str(gold_of(sample)))
-        return tuple(each * (sample.fields["is_clean"] == kind) for kind in _CONTAMINATIONS for each in (right, 1.0))
-
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return the share of each kind."""
-        return shares(self.names, sums)
+def contamination_counts(sample: Sample, answer: Any) -> Counts:
+    """Count right answers and rows by how much of them is in training data, as their column ``is_clean`` says."""
+    if "is_clean" not in sample.fields:
+        raise DataError("the rows have no column 'is_clean'", hint="AccContaminationEvaluator needs it.")
+    right = float(str(answer) == str(gold_of(sample)))
+    return tuple(each * (sample.fields["is_clean"] == kind) for kind in _CONTAMINATIONS for each in (right, 1.0))
 
 
 # ---- labels ----
@@ -246,7 +236,9 @@ class AucRoc(CorpusMetric):
 EVALUATORS: dict[str, Factory] = {
     "CircularEvaluator": lambda name, *_: None if ".datasets." in name.whole else Circular(),  # two have that name
     "AccDropEvaluator": plain(Drop),
-    "AccContaminationEvaluator": plain(Contaminated),
+    "AccContaminationEvaluator": plain(
+        Tally, tuple(_CONTAMINATIONS.values()), contamination_counts, partial(shares, _CONTAMINATIONS.values())
+    ),
     "MccEvaluator": either(Mcc, partial(Mcc, "matthews_correlation")),
     "AUCROCEvaluator": either(AucRoc, partial(AucRoc, "auc_score", "accuracy")),
 }

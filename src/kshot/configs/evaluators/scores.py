@@ -223,12 +223,29 @@ Counts: TypeAlias = Sequence[float]
 
 
 class Tally(SeesRows):
-    """A metric of sums; a subclass says what is counted of a sample, and which figures the sums give.
+    """A metric of sums: ``counts`` says what is counted of a sample, ``figures`` which figures the sums give.
 
-    ``mean`` is the name of the figure that is the mean of those of single samples: two runs can be compared by it.
+    Either is a function that is given, or a method of a subclass. A name that ``figures`` leaves out has no sample.
+    ``mean``: the first figure is the mean of those of single samples, so that two runs can be compared by it.
     """
 
     mean: str = ""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        counts: Callable[[Sample, Any], Counts],
+        figures: Callable[[Counts], Mapping[str, float]],
+        *,
+        mean: bool = False,
+    ) -> None:
+        self.name, self.mean = names[0], names[0] if mean else ""
+        self._names, self._counts, self._figures = tuple(names), counts, figures
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the figures."""
+        return self._names
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -244,11 +261,11 @@ class Tally(SeesRows):
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Return what is counted of one sample."""
-        raise NotImplementedError
+        return self._counts(sample, answer)
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return the figures of added counts, by name; a name that is left out has no sample."""
-        raise NotImplementedError
+        """Return the figures of added counts, by name."""
+        return self._figures(sums)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Count."""
