@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kshot.configs.evaluators.judge_readings import READINGS, AlpacaWins
+from kshot.configs.evaluators.judge_readings import READINGS
 from kshot.configs.evaluators.judges import JudgeEvaluator, PairJudge
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.scope import Scope
@@ -231,7 +231,7 @@ def test_answers_are_compared_with_those_of_a_base_model(tmp_path):
 
 def test_conversations_are_compared_turn_by_turn():
     template = {"type": "PromptTemplate", "template": "{prediction_r2} or {prediction1_r2}? {prediction} {prediction2}"}
-    judge = PairJudge(JudgeEvaluator(template, AlpacaWins()), "gpt", [["base a", "base b"]], "double")
+    judge = PairJudge(JudgeEvaluator(template, READINGS["alpacaeval"]()), "gpt", [["base a", "base b"]], "double")
     sample = Sample("0", {}, Gold({"capability": "x"}), position=0, row={})
     first, second = (request.prompt.text for request in judge.judge_requests(sample, ("mine a", "mine b")))
     assert first == "base b or mine b? base a\n\nbase b mine a\n\nmine b"

@@ -193,43 +193,48 @@ def told(gold: Any, key: str) -> Any:
     return gold[key]
 
 
-class Ratings(Tally):
-    """Means of ratings, in all and by groups; ``pattern`` finds the rating as its first group.
+class Groups(Tally):
+    """Figures of groups of the rows; ``groups_of`` gives those of a reference, first the one of all samples."""
 
-    ``groups`` gives the names of the figures that a rating counts for; the first one is that of all samples.
-    """
-
-    def __init__(
-        self,
-        pattern: str,
-        groups: Callable[[Any], Sequence[str]],
-        *,
-        scale: float = 1.0,
-        digits: int | None = None,
-    ) -> None:
-        self.pattern, self.scale, self.digits = pattern, scale, digits
-        self._groups = groups
-        self._names: dict[str, None] = {}
+    def __init__(self, groups_of: Callable[[Any], Sequence[str]]) -> None:
+        self._groups_of = groups_of
+        self.groups: list[str] = []
 
     @property
     def names(self) -> tuple[str, ...]:
         """The figure of all, then those of the groups."""
-        return tuple(self._names)
+        return tuple(self.groups)
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the groups that there are."""
-        for sample in samples:
-            self._names |= dict.fromkeys(self._groups(gold_of(sample)))
-        self.name = next(iter(self._names), "")
+        self.groups = list(dict.fromkeys(name for each in samples for name in self._groups_of(gold_of(each))))
+        self.name = next(iter(self.groups), "")
+
+    def held(self, gold: Any) -> list[int]:
+        """Return how often a row counts in each group."""
+        mine = self._groups_of(gold)
+        return [mine.count(name) for name in self.groups]
+
+
+class Ratings(Groups):
+    """Means of ratings, in all and by groups; ``pattern`` finds the rating as its first group."""
+
+    def __init__(
+        self,
+        pattern: str,
+        groups_of: Callable[[Any], Sequence[str]],
+        *,
+        scale: float = 1.0,
+        digits: int | None = None,
+    ) -> None:
+        super().__init__(groups_of)
+        self.pattern, self.scale, self.digits = pattern, scale, digits
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Add the rating and 1 in each of the row's groups."""
-        held, rating = self._groups(gold_of(sample)), self.rating(str(answer))
-        return tuple(
-            each
-            for name in self._names
-            for each in ((0.0, 0.0) if rating is None else (rating * held.count(name), float(held.count(name))))
-        )
+        held, rating = self.held(gold_of(sample)), self.rating(str(answer))
+        pair = (0.0, 0.0) if rating is None else (rating, 1.0)
+        return tuple(each * times for times in held for each in pair)
 
     def rating(self, reply: str) -> float | None:
         """Return the rating in a reply; None where there is none."""
@@ -241,11 +246,14 @@ class Ratings(Tally):
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the means of the groups that have a rating."""
-        means = zip(self._names, sums[::2], sums[1::2], strict=True)
-        return {name: self._rounded(self.scale * total / count) for name, total, count in means if count}
+        groups = zip(self.groups, sums[::2], sums[1::2], strict=True)
+        means = {name: self.scale * total / count for name, total, count in groups if count}
+        return means if self.digits is None else {name: round(mean, self.digits) for name, mean in means.items()}
 
-    def _rounded(self, value: float) -> float:
-        return value if self.digits is None else round(value, self.digits)
+
+def by_difficulty(gold: Any) -> list[str]:
+    """Return the category with the difficulty."""
+    return [f"{told(gold, 'category')}_{told(gold, 'difficulty')}"]
 
 
 def _by_capability(gold: Any) -> list[str]:
@@ -422,7 +430,7 @@ READINGS: dict[str, Reading] = {
         partial(
             Ratings,
             r"\[\[(\d+)分\]\]",
-            lambda gold: ["Average_score", f"{told(gold, 'category')}_{told(gold, 'difficulty')}"],
+            lambda gold: ["Average_score", *by_difficulty(gold)],
             scale=20.0,
             digits=3,
         ),

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from kshot.configs.evaluators import judge_grades
-from kshot.configs.evaluators.judge_grades import Reading, told
-from kshot.configs.evaluators.scores import CorpusMetric, Counts, ScoredPair, SeesRows, Tally, gold_of
+from kshot.configs.evaluators.judge_grades import Groups, Reading, by_difficulty, told
+from kshot.configs.evaluators.scores import CorpusMetric, Counts, ScoredPair, SeesRows, gold_of
 from kshot.configs.names import ConfigCallable, merged, short
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
@@ -32,62 +32,52 @@ _PARTS = 3
 """What is counted in each group: points if one model is the base, points if the other is, verdicts."""
 
 
-class Wins(Tally):
+class Wins(Groups):
     """Points of the compared model against the base model, in percent, by groups of the rows.
 
-    A subclass reads the verdict, from 1 for the first answer to -1 for the second, and names the row's groups. ``low``
-    is what the worst verdict is worth, the best is worth 1: with 0 the figure is a win rate.
+    ``verdict`` reads a reply: from 1 for the answer that the judge saw first to -1 for the second; None where it says
+    nothing. ``points``: those of the compared model for a verdict that is worth so much for it. ``weight``: how often a
+    verdict counts. ``bases``: the base models where the reference does not name any; without these it is the first one
+    of the first row.
     """
 
-    total, digits, low = "total", 2, 0.0
-    bases: tuple[str, ...] = ()
-    """The base models where the reference does not name any; without these it is the first one of the first row."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, None] = {}
+    def __init__(
+        self,
+        verdict: Callable[[str], float | None],
+        groups: Callable[[Any], Sequence[str]] = lambda gold: [str(told(gold, "capability"))],
+        points: Callable[[float], float] = lambda verdict: float(verdict > 0),
+        *,
+        weight: Callable[[float], int] = lambda _: 1,
+        total: str = "total",
+        digits: int = 2,
+        bases: Sequence[str] = (),
+    ) -> None:
+        super().__init__(lambda gold: [total, *groups(gold)])
+        self.total, self.digits, self.bases = total, digits, bases
+        self._verdict, self._points, self._weight = verdict, points, weight
         self._first, self._told = "", {}  # type: str, dict[int, str]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The figure of all, then those of the groups."""
-        return tuple(self._names)
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the groups that there are, and the model whose answer comes first in the first row."""
-        self._names |= {self.total: None}
-        for sample in samples:
-            gold = gold_of(sample)
+        given = list(samples)
+        for gold in map(gold_of, given):
             if not isinstance(gold, Mapping) or "answer1" not in gold:
                 raise DataError(
                     "the judge is to compare answers with those of a base model, and the config names none",
                     hint="Name the folder of its replies: given_pred=[dict(abbr=…, path=…)].",
                 )
             self._first = self._first or str(gold["answer1"])
-            self._names |= dict.fromkeys(self.groups(gold))
-        self.name = self.total
-
-    def verdict(self, reply: str) -> float | None:
-        """Return what a reply is worth for the answer that the judge saw first; None where it says nothing."""
-        found = _VERDICT.search(reply)
-        return _FOR_FIRST.get(found[1]) if found else None
-
-    def groups(self, gold: Any) -> Sequence[str]:
-        """Return the groups of a row."""
-        return [str(told(gold, "capability"))]
-
-    def points(self, verdict: float) -> float:
-        """Return the points of the compared model for a verdict that is worth so much for it."""
-        return 1.0 if verdict > 0 else self.low
+        super().see(given)
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Add the points and 1 in each of the row's groups; the points for both cases of which model is the base."""
-        gold, verdict = gold_of(sample), self.verdict(str(answer))
+        gold, verdict = gold_of(sample), self._verdict(str(answer))
         if verdict is None:
-            return (0.0,) * (_PARTS * len(self._names))
-        held = [self.total, *self.groups(gold)]
+            return (0.0,) * (_PARTS * len(self.groups))
         self._told.setdefault(sample.position, str(told(gold, "answer1")))
-        points = [self.points(-verdict if base_first else verdict) for base_first in self._base_first(gold)]
-        return tuple(each * held.count(name) for name in self._names for each in (*points, 1.0))
+        points = [self._points(-verdict if base_first else verdict) for base_first in self._base_first(gold)]
+        times = self._weight(verdict)
+        return tuple(each * held * times for held in self.held(gold) for each in (*points, 1.0))
 
     def _base_first(self, gold: Any) -> tuple[bool, bool]:
         """Whether the base model's answer came first: if the base is the first model of the first row, and if not."""
@@ -98,55 +88,53 @@ class Wins(Tally):
         first = str(told(gold, "answer1")) == self._first
         return first, not first
 
-    def _sums(self, sums: Counts) -> Iterable[tuple[str, float, float]]:
-        """Yield the points and verdicts of each group. The base is the first model of the first row with a verdict."""
-        other = bool(self._told) and self._told[min(self._told)] != self._first
-        return zip(self._names, sums[int(other) :: _PARTS], sums[2::_PARTS], strict=True)
-
     def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return the points in percent of the verdicts."""
-        return {name: round(100 * points / count, self.digits) for name, points, count in self._sums(sums) if count}
+        """Return the points in percent of the verdicts. The base is the first model of the first row with a verdict."""
+        other = bool(self._told) and self._told[min(self._told)] != self._first
+        groups = zip(self.groups, sums[int(other) :: _PARTS], sums[2::_PARTS], strict=True)
+        return {name: round(100 * points / count, self.digits) for name, points, count in groups if count}
 
 
-class AlpacaWins(Wins):
-    """AlpacaEval: the reply begins with ``m`` for the first answer or ``M`` for the second."""
+def alpaca_verdict(reply: str) -> float | None:
+    """Read the first letter: ``m`` stands for the first answer, ``M`` for the second."""
+    return {"m": 1.0, "M": -1.0}.get(reply[:1])
 
-    def verdict(self, reply: str) -> float | None:
-        """Read the first letter."""
-        return {"m": 1.0, "M": -1.0}.get(reply[:1])
+
+def marked_verdict(reply: str) -> float | None:
+    """Read what stands between double brackets."""
+    found = _VERDICT.search(reply)
+    return _FOR_FIRST.get(found[1]) if found else None
+
+
+def arena_verdict(reply: str) -> float | None:
+    """Read ``Choice: A``, ``B``, or ``C`` for a tie."""
+    found = re.search("(?:选择：|Choice: )([ABC])", reply)
+    return {"A": 1.0, "B": -1.0, "C": 0.0}[found[1]] if found else None
 
 
 class ArenaWins(Wins):
-    """CompassArena: the reply says ``Choice: A``, ``B``, or ``C`` for a tie, which is worth nothing to either.
+    """CompassArena: a tie is worth nothing to either, or half a win to both where the config says ``half_add``.
 
     ``position_bias`` counts replies that choose the same place as the first reply to the same question.
     """
 
-    total = "position_bias"
-
     def __init__(self, summary_type: str = "single", check_pos_bias: bool = True) -> None:  # noqa: FBT001, FBT002 - options of configs
-        super().__init__()
-        self.summary_type, self.check_pos_bias = summary_type, check_pos_bias
+        tie = 0.5 if summary_type == "half_add" else 0.0
+        super().__init__(
+            arena_verdict, points=lambda verdict: float(verdict > 0) if verdict else tie, total="position_bias"
+        )
+        self.check_pos_bias = check_pos_bias
         self._chosen: dict[str, float] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
         """The groups, and the number of questions with a bias."""
-        return (*(name for name in self._names if name != self.total), self.total)
-
-    def verdict(self, reply: str) -> float | None:
-        """Read the choice."""
-        found = re.search("(?:选择：|Choice: )([ABC])", reply)
-        return {"A": 1.0, "B": -1.0, "C": 0.0}[found[1]] if found else None
-
-    def points(self, verdict: float) -> float:
-        """Return 1 for a win; a tie is half a win where the config says so."""
-        return 1.0 if verdict > 0 else 0.5 if not verdict and self.summary_type == "half_add" else 0.0
+        return (*(name for name in self.groups if name != self.total), self.total)
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Add the points in the row's group, and whether the judge chose the same place before."""
         added = list(super().counts(sample, answer))
-        verdict, place = self.verdict(str(answer)), list(self._names).index(self.total)
+        verdict, place = arena_verdict(str(answer)), self.groups.index(self.total)
         biased = False
         if self.check_pos_bias and verdict is not None:
             question = str(told(gold_of(sample), "question"))
@@ -157,9 +145,8 @@ class ArenaWins(Wins):
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the win rates, and the number of biased questions."""
-        place = list(self._names).index(self.total)
         rates = {name: rate for name, rate in super().figures(sums).items() if name != self.total}
-        return {**rates, self.total: sums[_PARTS * place]}
+        return {**rates, self.total: sums[_PARTS * self.groups.index(self.total)]}
 
 
 _WILD_GROUPS = {
@@ -177,21 +164,9 @@ _WILD_GROUPS = {
 class WildPoints(Wins):
     """WildBench: points from -100 to 100 by the groups of a row's tags, and the mean of the groups."""
 
-    total, bases = "average", ("HaiKu", "gpt4-turbo", "llama-2-70b-chat-hf")
-
-    def verdict(self, reply: str) -> float | None:
-        """Read the choice."""
-        found = re.search(r'"choice": "(.*?)"', reply)
-        return {"A++": 1.0, "A+": 0.5, "A=B": 0.0, "B+": -0.5, "B++": -1.0}.get(found[1]) if found else None
-
-    def groups(self, gold: Any) -> Sequence[str]:
-        """Return the group of each tag; a row counts once for each of its tags."""
-        tags = [told(gold, "primary_tag"), *told(gold, "secondary_tag")]
-        return [_WILD_GROUPS.get(str(tag), str(tag)) for tag in tags]
-
-    def points(self, verdict: float) -> float:
-        """Return the verdict itself."""
-        return verdict
+    def __init__(self) -> None:
+        bases = ("HaiKu", "gpt4-turbo", "llama-2-70b-chat-hf")
+        super().__init__(wild_verdict, wild_groups, float, total="average", bases=bases)
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the points of the groups, and their mean."""
@@ -199,56 +174,51 @@ class WildPoints(Wins):
         return {**groups, self.total: sum(groups.values()) / len(groups)} if groups else {}
 
 
-class ComparedPoints(Wins):
-    """Compass Arena's subjective bench: points from -100 to 100, in all and by category and difficulty."""
-
-    total, digits = "Average_score", 3
-
-    def groups(self, gold: Any) -> Sequence[str]:
-        """Return the category with the difficulty."""
-        return [f"{told(gold, 'category')}_{told(gold, 'difficulty')}"]
-
-    def points(self, verdict: float) -> float:
-        """Return the verdict itself."""
-        return verdict
+def wild_verdict(reply: str) -> float | None:
+    """Read the choice."""
+    found = re.search(r'"choice": "(.*?)"', reply)
+    return {"A++": 1.0, "A+": 0.5, "A=B": 0.0, "B+": -0.5, "B++": -1.0}.get(found[1]) if found else None
 
 
-class ArenaHardWins(Wins):
-    """Arena-Hard: the win rate that the ratings of the two models predict; a clear verdict counts three times.
+def wild_groups(gold: Any) -> Sequence[str]:
+    """Return the group of each tag; a row counts once for each of its tags."""
+    tags = [told(gold, "primary_tag"), *told(gold, "secondary_tag")]
+    return [_WILD_GROUPS.get(str(tag), str(tag)) for tag in tags]
+
+
+def arena_hard() -> Wins:
+    """Return Arena-Hard's win rate that the ratings of the two models predict; a clear verdict counts three times.
 
     Between two models, the ratings that fit best predict the share of wins itself; a tie is half a win.
     """
+    known = ("A=B", "A>B", "A>>B", "B>A", "B>>A")  # other forms do not count
 
-    total, bases = "score", ("gpt4-0314",)
-    _TIMES = 3
+    def verdict(reply: str) -> float | None:
+        found = _VERDICT.search(reply)
+        return _FOR_FIRST[found[1]] if found and found[1] in known else None
 
-    def groups(self, gold: Any) -> Sequence[str]:
-        """Return none: there is one figure."""
+    def groups(gold: Any) -> Sequence[str]:
         told(gold, "answer1")
         return []
 
-    def verdict(self, reply: str) -> float | None:
-        """Read the verdict; some forms do not count."""
-        found = _VERDICT.search(reply)
-        return _FOR_FIRST[found[1]] if found and found[1] in ("A=B", "A>B", "A>>B", "B>A", "B>>A") else None
-
-    def points(self, verdict: float) -> float:
-        """Return a win, or half of one for a tie."""
-        return 1.0 if verdict > 0 else 0.0 if verdict else 0.5
-
-    def counts(self, sample: Sample, answer: Any) -> Counts:
-        """Add wins and verdicts, those that are clear three times."""
-        clear = abs(self.verdict(str(answer)) or 0.0) == 1
-        return tuple(each * (self._TIMES if clear else 1) for each in super().counts(sample, answer))
+    return Wins(
+        verdict,
+        groups,
+        lambda verdict: float(verdict > 0) if verdict else 0.5,
+        weight=lambda verdict: 3 if abs(verdict) == 1 else 1,
+        total="score",
+        bases=("gpt4-0314",),
+    )
 
 
 _OF_PAIRS: dict[str, Reading] = {
-    **dict.fromkeys(("alpacaeval_postprocess", "alpacaeval"), AlpacaWins),
-    **dict.fromkeys(("arenahard_postprocess", "arenahard"), ArenaHardWins),
+    **dict.fromkeys(("alpacaeval_postprocess", "alpacaeval"), partial(Wins, alpaca_verdict)),
+    **dict.fromkeys(("arenahard_postprocess", "arenahard"), arena_hard),
     **dict.fromkeys(("wildbench_postprocess", "wildbench"), WildPoints),
     **dict.fromkeys(("compassarena_postprocess", "compassarena"), ArenaWins),
-    **dict.fromkeys(
-        ("compassarena_subjectiveeval_pairwise_postprocess", "compassarena_subjectiveeval_pairwise"), ComparedPoints
+    **dict.fromkeys(  # points from -100 to 100
+        ("compassarena_subjectiveeval_pairwise_postprocess", "compassarena_subjectiveeval_pairwise"),
+        partial(Wins, marked_verdict, by_difficulty, float, total="Average_score", digits=3),
     ),
 }
 
