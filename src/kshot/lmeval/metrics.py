@@ -124,20 +124,11 @@ def exact_matches(
         if not isinstance(each, str):
             raise DataError(f"exact_match cannot remove regexes_to_ignore from {each!r:.80}, which is no text")
     removed = without_patterns(patterns, [list(side) for pair in pairs for side in pair])
-    both = list(zip(removed[::2], removed[1::2], strict=True))
-    return [_share_equal(*_checked(pair), options) if _whole(pair) else _failure(pair) for pair in both]
-
-
-def _whole(pair: tuple[Any, Any]) -> bool:
-    return not any(isinstance(side, Failed) for side in pair)
-
-
-def _checked(pair: tuple[Any, Any]) -> tuple[list[str], list[str]]:
-    return list(pair[0]), list(pair[1])
-
-
-def _failure(pair: tuple[Any, Any]) -> Failed:
-    return next(side for side in pair if isinstance(side, Failed))
+    both = zip(removed[::2], removed[1::2], strict=True)
+    return [
+        one if isinstance(one, Failed) else other if isinstance(other, Failed) else _share_equal(one, other, options)
+        for one, other in both
+    ]
 
 
 def _share_equal(predictions: Sequence[Any], references: Sequence[Any], options: Mapping[str, Any]) -> float:

@@ -72,12 +72,14 @@ def choice_values(
             **({} if alone is None else {MUTUAL_INFO: logprobs - alone}),
         }
     chosen = {name: int(np.argmax(values)) for name, values in best.items()}
-    values: Values = {name: _is_right(index, right) for name, index in chosen.items()}
+    rights = right if isinstance(right, list) else [right]
+    values: Values = {name: float(index in rights) for name, index in chosen.items()}
     pair = (right, chosen["acc"])
     values |= {"f1": pair, "mcc": pair, "brier_score": (right, _softmax(logprobs))}
     values["likelihood"] = (right, logprobs.tolist())
     if "exact_match" in metrics:
-        values["exact_match"] = _is_greedy(greedy, right)
+        golds = [greedy[index] for index in rights if index != NO_OPTION]
+        values["exact_match"] = UNKNOWN_GREEDY if None in golds else int(any(golds))
     return {name: value for name, value in values.items() if name in metrics}
 
 
@@ -110,15 +112,6 @@ def _options(choices: Any, where: str) -> list[str]:
     if not listed or not all(isinstance(option, str) for option in listed):
         raise DataError(f"doc_to_choice gave {choices!r:.80}, which is no list of texts", where=where)
     return listed
-
-
-def _is_right(index: int, right: int | Sequence[int]) -> float:
-    return float(index in right if isinstance(right, Sequence) else index == right)
-
-
-def _is_greedy(greedy: Sequence[bool | None], right: int | Sequence[int]) -> int | Absent:
-    golds = [greedy[index] for index in (right if isinstance(right, Sequence) else [right]) if index != NO_OPTION]
-    return UNKNOWN_GREEDY if None in golds else int(any(golds))
 
 
 def _softmax(logprobs: Any) -> list[float]:
@@ -287,7 +280,8 @@ def pipeline_scores(
     results: list[list[Any]] = [[] for _ in responses]
     for owner, each in zip(owners, made, strict=True):
         results[owner].append(each)
-    failed = {i: next(r for r in own if isinstance(r, Failed)) for i, own in enumerate(results) if _has_failed(own)}
+    first = [next((each for each in own if isinstance(each, Failed)), None) for own in results]
+    failed = {index: each for index, each in enumerate(first) if each is not None}
     whole = [index for index in range(len(results)) if index not in failed]
     given = [results[index] for index in whole]
     known = document_values(documents, [places[index] for index in whole], given)
@@ -300,10 +294,6 @@ def _given(config: TaskConfig, request: Sequence[Any]) -> list[Any]:
     if config.output_type == "loglikelihood_rolling":
         return [each[0] if isinstance(each, Sequence) else each for each in request]
     return [tuple(each) if isinstance(each, list) else each for each in request]
-
-
-def _has_failed(results: Sequence[Any]) -> bool:
-    return any(isinstance(each, Failed) for each in results)
 
 
 def document_values(documents: Documents, places: Sequence[int], results: Sequence[Any]) -> list[Values | Failed]:
@@ -361,15 +351,12 @@ def aggregation_of(config: TaskConfig, functions: Functions, name: str) -> str |
     the say; those of ``process_results`` are summed up by the mean.
     """
     if config.process_results is not None:
-        return next((each.aggregation for each in task_metrics(config) if _is_name(each, name)), "mean")
+        listed = {metric.name: metric.aggregation for metric in reversed(task_metrics(config)) if not metric.function}
+        return listed.get(name, "mean")
     metrics = named_metrics(config, functions)
     listed = {metric.name: metric.aggregation for metric in metrics}
     spread = next((metric.aggregation for metric in metrics if metric.function is not None), "mean")
     return listed.get(name, spread)
-
-
-def _is_name(metric: TaskMetric, name: str) -> bool:
-    return metric.function is None and metric.name == name
 
 
 def summed_up(config: TaskConfig, functions: Functions, name: str, values: Sequence[Any]) -> Any:

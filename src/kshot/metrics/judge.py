@@ -203,7 +203,14 @@ class GPTEval(Metric):
 
     def reference_answers(self, sample: Sample) -> tuple[str, ...]:
         """Return the reference answers that the judge sees."""
-        return _answers(sample)
+        match sample.target:
+            case Answers(found):
+                texts: Sequence[Any] = found
+            case Gold(value):
+                texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
+            case _:
+                texts = ()
+        return tuple(text for text in texts if isinstance(text, str) and text.strip())
 
     def _rate(self, sample: Sample, answer: Any, answers: Sequence[str]) -> RequestGenerator:
         question, given = self._shown(sample, answer)
@@ -293,34 +300,15 @@ def _checked_scale(scale: Sequence[float], *, pairwise: bool) -> tuple[float, fl
     return float(ends[0]), float(ends[1])
 
 
-def _answers(sample: Sample) -> tuple[str, ...]:
-    match sample.target:
-        case Answers(found):
-            texts: Sequence[Any] = found
-        case Gold(value):
-            texts = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
-        case _:
-            texts = ()
-    return tuple(text for text in texts if isinstance(text, str) and text.strip())
-
-
 _ANSWER_FIELDS = frozenset({"target", "target_idx", "label", "answer", "source_idx", "reference", "references"})
 
 
 def _question(sample: Sample) -> str:
     """Return the question as the dataset has it, without its answer."""
     shown = {name: value for name, value in sample.fields.items() if name not in _ANSWER_FIELDS}
-    return _flat(shown.get("source") or _texts(shown))
-
-
-def _texts(fields: Mapping[str, Any]) -> list[str]:
-    return [value for value in fields.values() if isinstance(value, str) and value.strip()]
-
-
-def _flat(source: Any) -> str:
-    if isinstance(source, list | tuple):
-        return "\n\n".join(str(part) for part in source)
-    return str(source)
+    texts = [value for value in shown.values() if isinstance(value, str) and value.strip()]
+    source = shown.get("source") or texts
+    return "\n\n".join(map(str, source)) if isinstance(source, list | tuple) else str(source)
 
 
 def _short(text: str, limit: int = 200) -> str:

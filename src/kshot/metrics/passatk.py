@@ -110,7 +110,8 @@ def check_tests(task: Task[Any]) -> None:
 
 def check_targets(metrics: Iterable[AnyMetric], targets: Iterable[Target | None], where: str) -> None:
     """Refuse pass@k if its tests are the targets and none of these is one: it would run plain answers as programs."""
-    names = measure_names(filter(_runs_targets, metrics))
+    own = [metric for metric in metrics if isinstance(metric, PassAtK)]
+    names = measure_names(m for m in own if type(m).score is PassAtK.score and type(m).rate is PassAtK.rate)
     if not names:
         return
     first = None
@@ -124,13 +125,6 @@ def check_targets(metrics: Iterable[AnyMetric], targets: Iterable[Target | None]
         where=where,
         hint="For plain answers take a metric such as em; its mean over k replies is avg@k, with n=k in a config.",
     )
-
-
-def _runs_targets(metric: AnyMetric) -> bool:
-    if not isinstance(metric, PassAtK):
-        return False
-    kind = type(metric)
-    return kind.score is PassAtK.score and kind.rate is PassAtK.rate
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from kshot.cleanups.config_names import cleanup_function
 from kshot.cleanups.patterns import general_postprocess
 from kshot.cleanups.programs import completed_program, completion_tests
 from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightByTurn, RightOrWrong, equal
+from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightByTurn, RightOrWrong, columns, equal
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Sample
+from kshot.core.records import Row, Sample
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import tests_of_sample
 from kshot.metrics.words import edit_distance, plain_words
@@ -94,20 +94,20 @@ def first_line_f1(prediction: Any, reference: Any) -> float:
     return best
 
 
+def humaneval_columns(row: Row) -> list[Any]:
+    """Return the prompt, the tests and the name of the function."""
+    return columns(row, "prompt", "test", "entry_point", hint="HumanEval needs prompt, test, entry_point.")
+
+
 class CompletedPrograms(PassAtK):
     """pass@k of functions that complete the row's ``prompt`` and are run against its ``test``."""
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Run every reply."""
-        row = sample.fields
-        missing = [name for name in ("prompt", "test", "entry_point") if name not in row]
-        if missing:
-            raise DataError(
-                f"the rows have no column {missing[0]!r}", hint="HumanEval needs prompt, test, entry_point."
-            )
+        prompt, test, function = humaneval_columns(sample.fields)
         with tests_of_sample():
-            programs = [completed_program(row["prompt"], row["entry_point"], each) for each in answer]
-            tests = completion_tests(row["prompt"], row["entry_point"], row["test"])
+            programs = [completed_program(prompt, function, each) for each in answer]
+            tests = completion_tests(prompt, function, test)
         return self.rate(programs, tests)
 
 

@@ -290,16 +290,9 @@ _LEFT_OUT = ""
 _UNSEEN = re.compile(r"[ ,./\-_*^]")
 
 
-def language_of(category: str) -> str:
-    """Return the language in which the functions of a category are written."""
-    if "javascript" in category:
-        return JAVASCRIPT
-    return JAVA if "java" in category else PYTHON
-
-
 def right_calls(functions: Sequence[Any], calls: Sequence[Call], answers: Sequence[Any], category: str) -> bool:
     """Whether calls are the right ones; the category says how many functions there are, and how many calls."""
-    language = language_of(category)
+    language = JAVASCRIPT if "javascript" in category else JAVA if "java" in category else PYTHON
     if "parallel" in category:
         return _each_once(functions, calls, answers, language)
     if "multiple" in category:
@@ -414,7 +407,7 @@ def _among(value: Any, answers: Sequence[Any], kind: _Kind | None) -> bool:
     if kind is not None and kind.outer is dict:
         return any(_right_dict(value, answer) for answer in answers if answer != _LEFT_OUT)
     if kind == _Kind(list, dict):
-        return any(_right_dicts(value, answer) for answer in answers)
+        return any(len(value) == len(answer) and all(map(_right_dict, value, answer)) for answer in answers)
     if kind is not None and kind.outer is str:
         return _plain(value) in [_plain(answer) for answer in answers if isinstance(answer, str)]
     if kind is not None and kind.outer is list:
@@ -434,11 +427,6 @@ def _right_dict(value: Any, answer: Any) -> bool:
     if not all(key in answer and _plain(held) in [_plain(each) for each in answer[key]] for key, held in value.items()):
         return False
     return all(key in value or _LEFT_OUT in values for key, values in answer.items())
-
-
-def _right_dicts(value: Sequence[Any], answer: Any) -> bool:
-    """Whether a list of dicts is an answer, in its order."""
-    return len(value) == len(answer) and all(_right_dict(*pair) for pair in zip(value, answer, strict=True))
 
 
 class CallsCounted(Tally):

@@ -61,12 +61,6 @@ def has_functions() -> bool:
     return find_spec(_PACKAGE) is not None
 
 
-def same_calls(scene: Scene, turns: Sequence[Sequence[Sequence[str]]], truth: Sequence[Sequence[str]]) -> bool:
-    """Whether calls, by turns and steps, do what the right ones do; calls that take too long do not."""
-    result = _executed(scene, turns, truth)
-    return not isinstance(result, TooSlow) and bool(result)
-
-
 def call_results(scene: Scene, steps: Sequence[Sequence[str]]) -> list[str]:
     """Return what the calls of the last step return, after those of the steps before it."""
     result = _executed(scene, [steps], None)
@@ -166,15 +160,10 @@ def _negated(node: Any) -> Any:
     return -node.operand.value  # type: ignore[operator]  # what has no minus is a TypeError, so no call
 
 
-def _computed(node: Any) -> Any:
-    """Return the value of arithmetic with constants; names are unknown, and nothing is called."""
-    return computed(ast.unparse(node))
-
-
 _READERS: Mapping[type, Callable[[Any], Any]] = {
     ast.Constant: lambda node: "..." if node.value is Ellipsis else node.value,
     ast.UnaryOp: _negated,
-    ast.BinOp: _computed,
+    ast.BinOp: lambda node: computed(ast.unparse(node)),  # of constants: names are unknown, and nothing is called
     ast.List: lambda node: [_value(each) for each in node.elts],
     ast.Tuple: lambda node: tuple(_value(each) for each in node.elts),
     ast.Dict: lambda node: {_value(key): _value(value) for key, value in zip(node.keys, node.values, strict=True)},
@@ -205,7 +194,8 @@ def right_turns(row: Row, answer: Any, truth: Any) -> bool:
         return False
     if all(_written_alike(steps, calls) for steps, calls in zip(turns, truth, strict=True)):
         return True
-    return same_calls(scene_of(row), turns, truth)
+    result = _executed(scene_of(row), turns, truth)
+    return not isinstance(result, TooSlow) and bool(result)
 
 
 def needs_functions(rows: Iterable[Row]) -> None:
@@ -285,11 +275,8 @@ def _written_plainly(name: str, given: Any) -> str:
 def _written_alike(steps: Steps, calls: Sequence[str]) -> bool:
     """Whether the calls of a turn are written as the right ones are, in their order."""
     made = [call for step in steps for call in step]
-    return len(made) == len(calls) and all(map(_same_tree, made, calls))
-
-
-def _same_tree(one: str, other: str) -> bool:
-    return (tree := _tree(one)) is not None and tree == _tree(other)
+    trees = [_tree(call) for call in made]
+    return None not in trees and trees == [_tree(call) for call in calls]
 
 
 def _tree(call: str) -> str | None:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, compared, plain
-from kshot.configs.evaluators.scores import Counts, RightInRow, Tally, equal, gold_of, rounded, text_of
+from kshot.configs.evaluators.scores import Counts, RightInRow, Tally, columns, equal, gold_of, rounded, text_of
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
 
@@ -20,9 +20,7 @@ _NOT_LETTERS = ("I understand", "A through J", "A through E", "A through D")
 
 def column(sample: Sample, name: str, whose: str) -> Any:
     """Return a column that an evaluator needs."""
-    if name not in sample.fields:
-        raise DataError(f"the rows have no column {name!r}", hint=f"{whose} needs it.")
-    return sample.fields[name]
+    return columns(sample.fields, name, hint=f"{whose} needs it.")[0]
 
 
 def first_lone_letter(sample: Sample, answer: Any) -> bool:

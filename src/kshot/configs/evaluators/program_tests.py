@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from kshot.cleanups.programs import completion_tests
 from kshot.configs.evaluators import _judged
 from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import RightOrWrong, text_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Row
 from kshot.metrics import Metric
 from kshot.sandbox import program as sandbox
 
@@ -71,7 +69,7 @@ def leetcode_programs(reply: str) -> list[str]:
     blocks = re.findall(r"```python\s*(.*?)```", text, re.DOTALL)
     if not blocks and "```" in text:
         closed = re.findall(r"```(.*?)```", text, re.DOTALL)
-        blocks = [_without_language(block) for block in closed] or [text.split("```")[1]]
+        blocks = [without_language(block) for block in closed] or [text.split("```")[1]]
     return [_unmarked(block) for block in blocks or [text]]
 
 
@@ -84,7 +82,8 @@ def _unquoted(text: str) -> str:
     return found if isinstance(found, str) else text
 
 
-def _without_language(block: str) -> str:
+def without_language(block: str) -> str:
+    """Return a code block without its first line, which may name a language."""
     return block.partition("\n")[2] if not block.startswith("\n") and "\n" in block else block
 
 
@@ -124,17 +123,6 @@ def _call(name: str, *given: ast.expr) -> ast.expr:
 def with_helpers(tests: str, *helpers: Any) -> str:
     """Put the functions that tests use before them."""
     return "\n".join(["from typing import Any", *(inspect.getsource(each) for each in helpers), tests])
-
-
-# ---- HumanEval ----
-
-
-def completion(row: Row, reply: str) -> Case:
-    """Return the row's prompt with the reply right after it, and its tests."""
-    missing = [name for name in ("prompt", "test", "entry_point") if name not in row]
-    if missing:
-        raise DataError(f"the rows have no column {missing[0]!r}", hint="HumanEval needs prompt, test, entry_point.")
-    return row["prompt"] + reply, completion_tests(row["prompt"], row["entry_point"], row["test"])
 
 
 # ---- LiveCodeBench ----

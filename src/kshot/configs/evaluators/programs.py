@@ -12,13 +12,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
+from kshot.cleanups.programs import completion_tests
 from kshot.configs.evaluators import _judged
-from kshot.configs.evaluators.basic import CompletedPrograms
+from kshot.configs.evaluators.basic import CompletedPrograms, humaneval_columns
 from kshot.configs.evaluators.factories import Factory, with_options
 from kshot.configs.evaluators.program_tests import (
     Case,
     as_function,
-    completion,
     contest_case,
     contest_seconds,
     fenced,
@@ -28,8 +28,9 @@ from kshot.configs.evaluators.program_tests import (
     mbpp_program,
     of_same_kind,
     with_helpers,
+    without_language,
 )
-from kshot.configs.evaluators.scores import Counts, RightInRow, Tally, gold_of, text_of
+from kshot.configs.evaluators.scores import Counts, RightInRow, Tally, columns, gold_of, text_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError, UsageError
 from kshot.core.metric import Measure
@@ -118,31 +119,33 @@ def outcome_of(cases: Sequence[Case], seconds: float) -> str:
     return found[0] if found else "failed"
 
 
+def _listed_tests(gold: Any) -> str:
+    return test_code(gold["test_list_2"] if isinstance(gold, Mapping) else gold)
+
+
 def _mbpp(*, same_kind: bool) -> Cases:
     def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the reference has the tests
-        tests = test_code(gold["test_list_2"] if isinstance(gold, Mapping) else gold)
+        tests = _listed_tests(gold)
         return [(mbpp_program(reply), of_same_kind(tests) if same_kind else tests)], _MBPP_SECONDS
 
     return cases
 
 
 def _leetcode(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the reference has the tests
-    tests = test_code(gold["test_list_2"] if isinstance(gold, Mapping) else gold)
+    tests = _listed_tests(gold)
     programs = leetcode_programs(reply)
     return [(each, of_same_kind(leetcode_tests(each, tests))) for each in programs], _LEETCODE_SECONDS
 
 
 def _humaneval(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
-    return [completion(row, reply)], _HUMANEVAL_SECONDS
+    prompt, test, function = humaneval_columns(row)
+    return [(prompt + reply, completion_tests(prompt, function, test))], _HUMANEVAL_SECONDS
 
 
 def _contest(*, last: bool, seconds: float, same_kind: bool) -> Cases:
     def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
-        if "evaluation_sample" not in row:
-            raise DataError(
-                "the rows have no column 'evaluation_sample'", hint="LiveCodeBench has its inputs and outputs there."
-            )
-        sample = json.loads(row["evaluation_sample"])
+        (written,) = columns(row, "evaluation_sample", hint="LiveCodeBench has its inputs and outputs there.")
+        sample = json.loads(written)
         case = contest_case(sample, fenced(reply, last=last), seconds, same_kind=same_kind)
         return [case], contest_seconds(sample, seconds)
 
@@ -156,20 +159,23 @@ def _is_opencompass(name: Name) -> bool:
     return name.framework != "ais_bench"
 
 
-def mbpp_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:  # noqa: ARG001 - as every factory
-    """Return the metric of MBPP's own tests; None where others are wanted."""
-    if options.get("metric", "MBPP") != "MBPP":
-        return None
-    cases = _mbpp(same_kind=_is_opencompass(name))
-    if name.last == "MBPPPassKEvaluator":
-        return PassedAtK("MBPP", cases, options.get("k", (1, 10, 100)))
-    return PassedPrograms("MBPP", cases)
+def _passed(kind: str, cases: Cases, name: Name, options: Mapping[str, Any]) -> Metric:
+    """Return the share of programs that pass, or pass@k if the evaluator's name says so."""
+    if name.last.endswith("PassKEvaluator"):
+        return PassedAtK(kind, cases, options.get("k", (1, 10, 100)))
+    return PassedPrograms(kind, cases)
+
+
+def _mbpp_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:  # noqa: ARG001 - as every factory
+    """Return the metric of MBPP's own tests, or of those of evalplus; None where others are wanted."""
+    tests = options.get("metric", "MBPP")
+    if tests == "MBPPPlus" and name.last == "MBPPEvaluator":
+        return PassedAtK("MBPP+", _plus_cases("MBPP+"), 1, "mbpp_plus_")
+    return _passed("MBPP", _mbpp(same_kind=_is_opencompass(name)), name, options) if tests == "MBPP" else None
 
 
 def _leetcode_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    if name.last == "LCPassKEvaluator":
-        return PassedAtK("LeetCode", _leetcode, options.get("k", (1, 10, 100)))
-    return PassedPrograms("LeetCode", _leetcode)
+    return _passed("LeetCode", _leetcode, name, options)
 
 
 def _humaneval_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
@@ -190,18 +196,11 @@ _BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _PRO_SECONDS, _OUTPUT_SECONDS = 10.0, 3.0
 
 
-def _needed(row: Row, *names: str) -> list[str]:
-    missing = [name for name in names if name not in row]
-    if missing:
-        raise DataError(f"the rows have no column {missing[0]!r}", hint=f"It needs {', '.join(names)}.")
-    return [str(row[name]) for name in names]
-
-
 def _two_problems(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
     """Return the first code block of a reply, or all of it, with the tests of the row."""
-    _needed(row, "test_code")
+    (tests,) = columns(row, "test_code", hint="It needs test_code.")
     block = _BLOCK.search(reply)
-    return [(block[1] if block else reply, test_code(row["test_code"]))], _PRO_SECONDS
+    return [(block[1] if block else reply, test_code(tests))], _PRO_SECONDS
 
 
 class SaidOutput(RightInRow):
@@ -215,7 +214,7 @@ class SaidOutput(RightInRow):
 
     def _passes(self, sample: Sample, answer: Any) -> bool:
         """Run the comparison."""
-        code, given, output = _needed(sample.fields, "code", "input", "output")
+        code, given, output = columns(sample.fields, "code", "input", "output", hint="It needs code, input, output.")
         replies = [str(each) for each in (answer if isinstance(answer, (list, tuple)) else [answer])]
         cases = [(f"{code}\nassert {output} == {reply}", "pass") for reply in replies if f"f({given})" not in reply]
         return outcome_of(cases, self.timeout) == "pass"
@@ -316,18 +315,11 @@ def _plus_cases(kind: str) -> Cases:
     return cases
 
 
-def _mbpp_or_plus(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:
-    if options.get("metric") == "MBPPPlus":
-        return PassedAtK("MBPP+", _plus_cases("MBPP+"), 1, "mbpp_plus_")
-    return mbpp_evaluator(name, options, scope)
-
-
 # ---- BigCodeBench ----
 
 _UNIT_TEST_SECONDS = 60.0
 _MAX_LINES = 400
 """Of longer replies, only so many lines are looked at: the code is looked for among all runs of lines."""
-_COLUMNS = ("test", "entry_point", "code_prompt")
 _RUN_TESTS = """
 import unittest as _unittest
 _outcome = _unittest.TestResult()
@@ -388,27 +380,18 @@ def _parsed(code: str) -> ast.Module | None:
         return None
 
 
-class _UnitTests:
-    """The program of a reply: the prompt's code with an empty function, the reply's, and the row's tests."""
-
-    def __init__(self, *, completes: bool) -> None:
-        """``completes``: replies continue the row's ``complete_prompt``."""
-        self._completes = completes
-
-    def __call__(self, gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:
-        needed = (*_COLUMNS, *(("complete_prompt",) if self._completes else ()))
-        missing = [name for name in needed if name not in row]
-        if missing:
-            raise DataError(f"the rows have no column {missing[0]!r}", hint=f"BigCodeBench needs {', '.join(needed)}.")
-        said = f"{row['complete_prompt']}{reply}" if self._completes else reply
-        code = target_code(said, str(row["entry_point"]))
-        tests = gold if isinstance(gold, str) and gold else row["test"]
-        program = f"{row['code_prompt']}\n    pass\n{code}\n{tests}\n{_RUN_TESTS}"
-        return [(program, "pass")], _UNIT_TEST_SECONDS
-
-
 def _bigcodebench(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - no service is asked
-    return PassedAtK("BigCodeBench", _UnitTests(completes=options.get("eval_type", "instruct") == "complete"), 1)
+    completes = options.get("eval_type", "instruct") == "complete"  # replies continue the row's complete_prompt
+    needed = ("test", "entry_point", "code_prompt", *(("complete_prompt",) if completes else ()))
+
+    def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:
+        """Return the prompt's code with an empty function, the reply's code, and the row's tests."""
+        test, function, prompt, *begun = columns(row, *needed, hint=f"BigCodeBench needs {', '.join(needed)}.")
+        code = target_code("".join(map(str, begun)) + reply, str(function))
+        tests = gold if isinstance(gold, str) and gold else test
+        return [(f"{prompt}\n    pass\n{code}\n{tests}\n{_RUN_TESTS}", "pass")], _UNIT_TEST_SECONDS
+
+    return PassedAtK("BigCodeBench", cases, 1)
 
 
 # ---- TACO, APPS ----
@@ -434,8 +417,7 @@ def first_block(reply: str) -> str:
     blocks = re.findall(r"```(.*?)```", reply, re.DOTALL)
     if not blocks:
         return reply.split("```")[1]
-    block: str = blocks[0]
-    return block if block.startswith("\n") or "\n" not in block else block.partition("\n")[2]
+    return without_language(blocks[0])
 
 
 def judged_case(sample: Mapping[str, Any], program: str) -> Case:
@@ -459,13 +441,12 @@ def judged_case(sample: Mapping[str, Any], program: str) -> Case:
 
 
 def _judged_cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
-    if "input_output" not in row:
-        raise DataError("the rows have no column 'input_output'", hint="TACO and APPS have inputs and outputs there.")
-    return [judged_case(json.loads(row["input_output"]), first_block(reply))], _ALL_SECONDS
+    (written,) = columns(row, "input_output", hint="TACO and APPS have inputs and outputs there.")
+    return [judged_case(json.loads(written), first_block(reply))], _ALL_SECONDS
 
 
 EVALUATORS: dict[str, Factory] = {
-    "MBPPPassKEvaluator": mbpp_evaluator,
+    **dict.fromkeys(("MBPPEvaluator", "MBPPPassKEvaluator"), _mbpp_evaluator),
     **dict.fromkeys(("LCEvaluator", "LCPassKEvaluator"), _leetcode_evaluator),
     **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _humaneval_evaluator),
     "LCBCodeGenerationEvaluator": _contest_evaluator,
@@ -475,7 +456,6 @@ EVALUATORS: dict[str, Factory] = {
     ),
     "CRUXEvalOEvaluator": with_options(SaidOutput),
     "HumanEvalPlusEvaluator": lambda *_: PassedAtK("HumanEval+", _plus_cases("HumanEval+"), 1, "humaneval_plus_"),
-    "MBPPEvaluator": _mbpp_or_plus,
     "BigCodeBenchEvaluator": _bigcodebench,
     **dict.fromkeys(
         ("TACOEvaluator", "APPSEvaluator"),

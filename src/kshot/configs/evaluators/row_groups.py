@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from kshot.configs.evaluators.factories import Factory, either, plain
-from kshot.configs.evaluators.scores import CorpusMetric, Counts, ScoredPair, SeesRows, Tally, gold_of, shares
+from kshot.configs.evaluators.scores import CorpusMetric, Counts, ScoredPair, SeesRows, Tally, columns, gold_of, shares
 from kshot.core.errors import DataError
 from kshot.core.metric import MEAN, Aggregate, Observation, Whole
 from kshot.core.records import Sample
@@ -176,10 +176,9 @@ _CONTAMINATIONS = {
 
 def contamination_counts(sample: Sample, answer: Any) -> Counts:
     """Count right answers and rows by how much of them is in training data, as their column ``is_clean`` says."""
-    if "is_clean" not in sample.fields:
-        raise DataError("the rows have no column 'is_clean'", hint="AccContaminationEvaluator needs it.")
+    (is_clean,) = columns(sample.fields, "is_clean", hint="AccContaminationEvaluator needs it.")
     right = float(str(answer) == str(gold_of(sample)))
-    return tuple(each * (sample.fields["is_clean"] == kind) for kind in _CONTAMINATIONS for each in (right, 1.0))
+    return tuple(each * (is_clean == kind) for kind in _CONTAMINATIONS for each in (right, 1.0))
 
 
 # ---- labels ----

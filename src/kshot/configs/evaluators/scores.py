@@ -200,6 +200,13 @@ def text_of(prediction: Any, evaluator: str) -> str:
     return prediction
 
 
+def columns(row: Row, *names: str, hint: str) -> list[Any]:
+    """Return the columns of a row that an evaluator needs."""
+    if missing := [name for name in names if name not in row]:
+        raise DataError(f"the rows have no column {missing[0]!r}", hint=hint)
+    return [row[name] for name in names]
+
+
 def listed(reference: Any) -> Any:
     """Return references; one text is a list of one, not of its letters."""
     return [reference] if isinstance(reference, str) else reference

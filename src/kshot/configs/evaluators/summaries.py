@@ -16,7 +16,7 @@ from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.factories import Factory, either, plain
 from kshot.configs.evaluators.scores import MeasureFamily
 from kshot.configs.scope import Name, Scope
-from kshot.core.errors import BackendError, DataError
+from kshot.core.errors import BackendError
 from kshot.core.extras import import_package, require
 from kshot.core.metric import Aggregate, Whole
 from kshot.metrics import Metric, Rouge
@@ -52,17 +52,11 @@ def chinese_cut(purpose: str) -> Cut:
 
 
 def words_in(language: str, purpose: str) -> Cut:
-    """Return the function that gives the words of a text which are compared: English or Chinese ones."""
+    """Return the function that gives the words of a text which are compared; ``language``: en or zh."""
     if language == "en":
         return plain_words
-    if language != "zh":
-        raise DataError(f"{purpose} has language={language!r}", hint="Give 'en' or 'zh'.")
     cut = chinese_cut(purpose)
-
-    def words(text: str) -> list[str]:
-        return [word for word in map(bare, cut(text)) if word]
-
-    return words
+    return lambda text: [word for word in map(bare, cut(text)) if word]
 
 
 def rouge_l(purpose: str) -> Callable[[str, str], float]:
