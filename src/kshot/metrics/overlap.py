@@ -25,10 +25,16 @@ _NEEDED_PACKAGES = {
 
 
 @cache
-def _bleu_scorer(tokenize: str, lowercase: bool) -> Any:  # noqa: FBT001 - a cache takes no keywords
+def bleu_scorer(tokenize: str, *, lowercase: bool = False) -> Any:
+    """Return sacrebleu's BLEU, for sentences and corpora."""
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=True)
+
+
+def bleu_sums(scored: Any) -> tuple[float, ...]:
+    """Return what a sentence that sacrebleu scored adds to the sums of the corpus."""
+    return tuple(map(float, (scored.sys_len, scored.ref_len, *scored.counts, *scored.totals)))
 
 
 class Bleu(Metric):
@@ -60,7 +66,7 @@ class Bleu(Metric):
     def _check_tokenizer(self) -> None:
         """Make the tokenizer before any model is asked."""
         try:
-            _bleu_scorer(self.tokenize, self.lowercase)
+            bleu_scorer(self.tokenize, lowercase=self.lowercase)
         except Exception as exc:  # a package or a download is missing
             why = " ".join(str(exc).split())
             raise UsageError(
@@ -75,10 +81,9 @@ class Bleu(Metric):
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Score one sentence, and return the statistics that it adds to the corpus."""
-        scorer = _bleu_scorer(self.tokenize, self.lowercase)
+        scorer = bleu_scorer(self.tokenize, lowercase=self.lowercase)
         scored = scorer.sentence_score(str(prediction), reference_texts(reference, "BLEU"))
-        sums = (scored.sys_len, scored.ref_len, *scored.counts, *scored.totals)
-        return {self._sentence: scored.score, self.name: tuple(float(part) for part in sums)}
+        return {self._sentence: scored.score, self.name: bleu_sums(scored)}
 
     def __repr__(self) -> str:
         """Show the class and its settings."""
@@ -172,7 +177,8 @@ _LSUM = "rougeLsum"
 
 
 @cache
-def _rouge_scorer(kinds: tuple[str, ...], stemmer: bool, split: bool) -> Any:  # noqa: FBT001 - a cache takes no keywords
+def rouge_scorer(kinds: tuple[str, ...], *, stemmer: bool = False, split: bool = False) -> Any:
+    """Return rouge_score's scorer of these kinds; ``split``: it finds sentences itself."""
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(list(kinds), use_stemmer=stemmer, split_summaries=split)
@@ -196,7 +202,7 @@ class Rouge(Metric):
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Compare one prediction with a text, or a list of texts."""
-        scorer = _rouge_scorer(tuple(_KINDS.values()), self.stemmer, False)  # noqa: FBT003 - see ``_rouge_scorer``
+        scorer = rouge_scorer(tuple(_KINDS.values()), stemmer=self.stemmer)
         found = [scorer.score(text, str(prediction)) for text in reference_texts(reference, "ROUGE")]
         return {
             _named(name, stemmer=self.stemmer): max(float(scores[kind].fmeasure) for scores in found) * 100
@@ -223,7 +229,7 @@ class RougeLsum(Metric):
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare one prediction with a text, or a list of texts."""
-        scorer = _rouge_scorer((_LSUM,), self.stemmer, self.sentences == "nltk")
+        scorer = rouge_scorer((_LSUM,), stemmer=self.stemmer, split=self.sentences == "nltk")
         predicted = self._cut(str(prediction))
         texts = reference_texts(reference, self.name)
         return 100 * max(float(scorer.score(self._cut(text), predicted)[_LSUM].fmeasure) for text in texts)

@@ -34,38 +34,45 @@ _CORRECT = ("correct", "is_correct", "cascade_correct", "score")
 """What evaluators call the part of a sample in the figure, where they tell it."""
 
 
-class ConfigEvaluator(CorpusMetric):
-    """An evaluator that the config defines: its ``score`` sees all predictions, in the confined process."""
+class Called(CorpusMetric):
+    """Figures that a function makes of all pairs; their names are known once it has been called."""
 
-    def __init__(self, evaluator: ConfigCallable, options: Mapping[str, Any]) -> None:
-        self._evaluator, self._options = evaluator, dict(options)
+    def __init__(self, name: str, call: Callable[[Sequence[ScoredPair]], Any], what: str = "") -> None:
+        """``what`` is called, for messages."""
+        self.name, self._call, self._what = name, call, what or name
         self._names: tuple[str, ...] = ()
-        self.name = evaluator.__name__
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that its ``score`` reports, known once it has scored something."""
+        """The names that it reports."""
         return self._names
 
     def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
-        """Return a pair; the first one shows which names are reported."""
-        if not self._names:
-            self._names = tuple(self.figures([pair]))
+        """Return a pair; the first one shows which names are reported, where nothing did before."""
+        self._names = self._names or tuple(self.figures([pair]))
         return super().observed(pair)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
-        """Call its ``score``."""
-        predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
-        plain = [list(each) if isinstance(each, tuple) else each for each in predictions]
-        found = self._evaluator.method(
-            self._options, "score", predictions=plain, references=references, test_set=[dict(row) for row in rows]
-        )
+        """Call the function."""
+        found = self._call(pairs)
         if not isinstance(found, Mapping):
-            raise DataError(f"{self.name}.score returned {type(found).__name__}, not a dict of figures")
+            raise DataError(f"{self._what} returned {type(found).__name__}, not a dict of figures")
         figures = {k: float(v) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
         if not figures:
-            raise DataError(f"{self.name}.score returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
+            raise DataError(f"{self._what} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
         return figures
+
+
+def config_evaluator(evaluator: ConfigCallable, options: Mapping[str, Any]) -> Called:
+    """Return an evaluator that the config defines: its ``score`` sees all predictions, in the confined process."""
+
+    def score(pairs: Sequence[ScoredPair]) -> Any:
+        predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
+        plain = [list(each) if isinstance(each, tuple) else each for each in predictions]
+        given = {"predictions": plain, "references": references, "test_set": [dict(row) for row in rows]}
+        return evaluator.method(dict(options), "score", **given)
+
+    return Called(evaluator.__name__, score, f"{evaluator.__name__}.score")
 
 
 class HomeEvaluator(SeesRows, CorpusMetric):
@@ -154,13 +161,19 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         none: dict[str, float | None] = dict.fromkeys(self._names)
         if len(pairs) == 1:
             return none | self._alone(pairs)
-        drawn = self._is_resample(places)
+        # pairs that are drawn with repetition from all: such a figure only serves an interval
+        drawn = len(set(places)) < len(places) and sorted(places) != sorted(self._scored)
         if drawn:
             most = min(_MAX_RESAMPLES, _MAX_DRAWS // len(pairs))
             self._resamples += 1
             if most < _MIN_RESAMPLES or self._resamples > most:
                 return none
-        found, singles = self._measured_again(pairs, drawn=drawn)
+        try:
+            found, singles = self._measured(pairs)
+        except DataError as exc:
+            if not drawn or (isinstance(exc, GuestFault) and exc.kind in _FINAL_FAULTS):
+                raise
+            return none  # a resample has no figures where the evaluator fails on it
         if singles is not None:
             self._note_means(places, found, singles)
         return none | dict(found)
@@ -204,17 +217,6 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             hint = "An evaluator gives one detail for each prediction, in their order, or no details."
             raise DataError(what, hint=hint)
 
-    def _measured_again(
-        self, pairs: Sequence[ScoredPair], *, drawn: bool
-    ) -> tuple[Mapping[str, float | None], list[float] | None]:
-        """Return the figures of all samples, or of a resample, which has none where the evaluator fails on it."""
-        try:
-            return self._measured(pairs)
-        except DataError as exc:
-            if not drawn or (isinstance(exc, GuestFault) and exc.kind in _FINAL_FAULTS):
-                raise
-            return {}, None
-
     def _alone(self, pairs: Sequence[ScoredPair]) -> dict[str, float | None]:
         """Return the figures of one sample alone, for its row; those that need others have none."""
         try:
@@ -224,10 +226,6 @@ class HomeEvaluator(SeesRows, CorpusMetric):
                 raise
             found = {}
         return {name: found.get(name) for name in self._names}
-
-    def _is_resample(self, places: Sequence[bytes]) -> bool:
-        """Whether pairs are drawn with repetition from all: such a figure only serves an interval."""
-        return len(set(places)) < len(places) and sorted(places) != sorted(self._scored)
 
     def _note_means(
         self, places: Sequence[bytes], figures: Mapping[str, float | None], singles: Sequence[float]

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from kshot.configs.evaluators import judge_grades
+from kshot.configs.evaluators.foreign import Called
 from kshot.configs.evaluators.judge_grades import Groups, Reading, by_difficulty, told
-from kshot.configs.evaluators.scores import CorpusMetric, Counts, ScoredPair, SeesRows, gold_of
+from kshot.configs.evaluators.scores import Counts, ScoredPair, SeesRows, gold_of
 from kshot.configs.names import ConfigCallable, merged, short
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
@@ -303,17 +304,19 @@ Judged = Mapping[str, Mapping[str, Any]]
 """By number: the judge's reply (``prediction``), the reference (``gold``) and what the judge was asked about."""
 
 
-class CalledReading(SeesRows, CorpusMetric):
+class CalledReading(SeesRows, Called):
     """Figures that a function of the config, or of a home, makes of all replies."""
 
     def __init__(self, name: str, call: Callable[[Judged, Sequence[Any]], Any]) -> None:
-        self.name, self._call = name, call
-        self._names: tuple[str, ...] = ()
+        def read(pairs: Sequence[ScoredPair]) -> Any:
+            judged = {
+                str(number): {"prediction": reply, "gold": gold, "origin_prompt": ""}
+                for number, (reply, gold, _) in enumerate(pairs)
+            }
+            found = call(judged, [row for _, _, row in pairs])
+            return {"score": found} if isinstance(found, (int, float)) and not isinstance(found, bool) else found
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that it reports, known once it has read something."""
-        return self._names
+        super().__init__(name, read)
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Let it read replies of many forms, to learn the names of its figures; those of real replies may join."""
@@ -333,27 +336,3 @@ class CalledReading(SeesRows, CorpusMetric):
             return ()
         except DataError:
             return ()
-
-    def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
-        """Return a pair; the first one shows which names are reported, where nothing did before."""
-        self._names = self._names or tuple(self.figures([pair]))
-        return super().observed(pair)
-
-    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
-        """Call the function."""
-        judged = {
-            str(number): {"prediction": reply, "gold": gold, "origin_prompt": ""}
-            for number, (reply, gold, _) in enumerate(pairs)
-        }
-        return _figures(self._call(judged, [row for _, _, row in pairs]), self.name)
-
-
-def _figures(found: Any, name: str) -> dict[str, float]:
-    if isinstance(found, (int, float)) and not isinstance(found, bool):
-        return {"score": float(found)}
-    if not isinstance(found, Mapping):
-        raise DataError(f"{name} returned {type(found).__name__}, not a dict of figures")
-    figures = {k: float(v) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
-    if not figures:
-        raise DataError(f"{name} gave no figure for the judge's replies")
-    return figures

@@ -21,7 +21,7 @@ from kshot.configs.evaluators import (
     vision,
 )
 from kshot.configs.evaluators.factories import Factory
-from kshot.configs.evaluators.foreign import ConfigEvaluator, HomeEvaluator
+from kshot.configs.evaluators.foreign import HomeEvaluator, config_evaluator
 from kshot.configs.evaluators.judges import cascade_of
 from kshot.configs.names import ConfigCallable, merged
 from kshot.configs.scope import Scope
@@ -51,7 +51,7 @@ def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
     options = {name: value for name, value in config.items() if name != "type"}
     defined = scope.own(kind)
     if isinstance(defined, ConfigCallable):
-        return ConfigEvaluator(defined, options)
+        return config_evaluator(defined, options)
     if isinstance(defined, type) and issubclass(defined, Metric):
         return defined(**options)
     name = scope.name(kind)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, compared, plain
 from kshot.configs.evaluators.scores import Counts, RightInRow, Tally, columns, equal, gold_of, rounded, text_of
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
+from kshot.metrics.overlap import bleu_scorer, bleu_sums
 
 _LETTERS = "ABCDEFGHIJ"
 _NOT_LETTERS = ("I understand", "A through J", "A through E", "A through D")
@@ -270,10 +270,10 @@ def best_lines(sample: Sample, answer: Any) -> Counts:
     reply, language = reply_and_language(answer)
     lines = [_tokens(line, language) for line in reply.split("\n") if line.strip()]
     gold = _tokens("\n".join(each.strip() for each in str(gold_of(sample)).split("\n") if each.strip()), language)
-    scorer = _scorer()
+    scorer = bleu_scorer("13a")
     spans = [" ".join(lines[i : j + 1]) for i in range(len(lines)) for j in range(i, len(lines))]
     found = max((scorer.sentence_score(each, [gold]) for each in spans or [""]), key=lambda each: each.score)
-    return (found.sys_len, found.ref_len, *found.counts, *found.totals)
+    return bleu_sums(found)
 
 
 def plain_bleu(sums: Counts) -> Mapping[str, float]:
@@ -284,13 +284,6 @@ def plain_bleu(sums: Counts) -> Mapping[str, float]:
     half = len(grams) // 2
     found = BLEU.compute_bleu(correct=grams[:half], total=grams[half:], sys_len=system, ref_len=reference)
     return {"BLEU": round(found.score, 2)}
-
-
-@cache
-def _scorer() -> Any:
-    from sacrebleu.metrics.bleu import BLEU
-
-    return BLEU(tokenize="13a", effective_order=True)
 
 
 _APART = re.compile("([\u0e00-\u0e7f\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff])")

@@ -115,10 +115,13 @@ class RightInRow(RightOrWrong):
 
 
 class Share(Points):
-    """Points in percent of those that could be had in all samples; the function returns both for one sample."""
+    """Points in percent of those that could be had in all samples; the function returns both for one sample.
 
-    def __init__(self, name: str, points: Rate, aggregate: Aggregate = SHARE) -> None:
-        super().__init__(name, points)
+    ``aggregate`` may compute another figure from what the function returns.
+    """
+
+    def __init__(self, name: str, parts: Rate, aggregate: Aggregate = SHARE) -> None:
+        super().__init__(name, parts)
         self._aggregate = aggregate
 
     def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - one rule for all names
@@ -126,9 +129,8 @@ class Share(Points):
         return self._aggregate
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
-        """Return (points, out of) under the name."""
-        points, out_of = super().rate(prediction, reference)
-        return {self.name: (float(points), float(out_of))}
+        """Return what one answer adds to the sums."""
+        return {self.name: tuple(map(float, super().rate(prediction, reference)))}
 
 
 def rounded(name: str, rate: Rate) -> Share:

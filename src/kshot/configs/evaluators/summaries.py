@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.factories import Factory, either, plain
-from kshot.configs.evaluators.scores import MeasureFamily
+from kshot.configs.evaluators.scores import MeasureFamily, Points, Share
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import BackendError
 from kshot.core.extras import import_package, require
@@ -22,6 +22,7 @@ from kshot.core.metric import Aggregate, Whole
 from kshot.metrics import Metric, Rouge
 from kshot.metrics.aggregates import BLEU
 from kshot.metrics.metric import reference_texts
+from kshot.metrics.overlap import bleu_scorer, bleu_sums, rouge_scorer
 from kshot.metrics.words import plain_words
 
 # ---- words of two languages ----
@@ -93,7 +94,8 @@ class ResampledRouge(MeasureFamily):
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Compare with a text, or with the best of several."""
-        found = [_scorer().score(text, str(prediction)) for text in reference_texts(reference, "RougeEvaluator")]
+        texts = reference_texts(reference, "RougeEvaluator")
+        found = [rouge_scorer(_KINDS).score(text, str(prediction)) for text in texts]
         return {kind: 100 * max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS}
 
     def aggregate(self, name: str) -> Aggregate:
@@ -114,13 +116,6 @@ class ResampledRouge(MeasureFamily):
         return float(np.median([table[each].mean() for each in draws]))
 
 
-@cache
-def _scorer() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(list(_KINDS), use_stemmer=False)
-
-
 def _draws(size: int) -> Iterator[NDArray[np.int64]]:
     """Yield the draws of the four figures in turn, 1,000 rows each; ``choice`` of that generator draws the same."""
     generator = np.random.RandomState(_SEED)
@@ -135,70 +130,48 @@ def _drawn(size: int) -> NDArray[np.float32]:
     return np.stack(rows).astype(np.float32).reshape(len(_KINDS), _RESAMPLES, size)
 
 
-class ChineseRouge(MeasureFamily):
-    """F of the package rouge_chinese: words by jieba, after the general clean-up; a text without words is a word."""
+def chinese_rouge() -> Points:
+    """Return F of the package rouge_chinese: words by jieba, after the general clean-up."""
+    cut = chinese_cut("JiebaRougeEvaluator")
+    measure = import_package("JiebaRougeEvaluator", "rouge-chinese").Rouge()
+    kinds = {"rouge1": "rouge-1", "rouge2": "rouge-2", "rougeL": "rouge-l"}
 
-    name = "rouge1"
-    bounds = (0.0, 100.0)
-    names = ("rouge1", "rouge2", "rougeL")
+    def rate(prediction: Any, reference: Any) -> Mapping[str, Any]:
+        found = " ".join(cut(general_postprocess(str(prediction)))) or "__no_prediction__"
+        gold = " ".join(cut(general_postprocess(str(reference)))) or "__no_reference__"
+        (scores,) = measure.get_scores([found], [gold])
+        return {name: 100 * float(scores[kind]["f"]) for name, kind in kinds.items()}
 
-    def __init__(self) -> None:
-        self._cut = chinese_cut("JiebaRougeEvaluator")
-        self._measure = import_package("JiebaRougeEvaluator", "rouge-chinese").Rouge()
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
-        """Compare two texts."""
-        found = " ".join(self._cut(general_postprocess(str(prediction)))) or "__no_prediction__"
-        gold = " ".join(self._cut(general_postprocess(str(reference)))) or "__no_reference__"
-        (scores,) = self._measure.get_scores([found], [gold])
-        kinds = zip(self.names, ("rouge-1", "rouge-2", "rouge-l"), strict=True)
-        return {name: 100 * float(scores[kind]["f"]) for name, kind in kinds}
+    return Points("rouge1", rate, more=("rouge2", "rougeL"))
 
 
-class PlainBleu(MeasureFamily):
-    """BLEU of the whole corpus, by sacrebleu."""
+def _bleu(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    """Return BLEU of the whole corpus, by sacrebleu; with Flores-200, of the pieces that its model cuts."""
+    flores = name.last == "BleuFloresEvaluator" and name.framework
+    scorer = _flores_scorer(name.last) if flores else bleu_scorer("13a")
 
-    name = "BLEU"
-    bounds = (0.0, 100.0)
-
-    def __init__(self, tokenizer: str | None = None) -> None:
-        from sacrebleu.metrics.bleu import BLEU as SACREBLEU
-
-        self.tokenizer = tokenizer
-        self._bleu = SACREBLEU(effective_order=True, tokenize=tokenizer)
-
-    def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - there is one name
-        """Return the score of the summed counts."""
-        return BLEU
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
-        """Return what one reply adds to the sums of the corpus."""
+    def sums(prediction: Any, reference: Any) -> tuple[float, ...]:
         texts = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
-        scored = self._bleu.sentence_score(str(prediction), texts)
-        return {self.name: tuple(float(x) for x in (scored.sys_len, scored.ref_len, *scored.counts, *scored.totals))}
+        return bleu_sums(scorer.sentence_score(str(prediction), texts))
+
+    return Share("score" if name.framework else "BLEU", sums, BLEU)
 
 
-def _flores_bleu(evaluator: str) -> PlainBleu:
-    """Return BLEU of the pieces that a model of Flores-200 cuts; sacrebleu fetches the model once."""
+def _flores_scorer(evaluator: str) -> Any:
+    """Return the scorer whose tokenizer is a model of Flores-200; sacrebleu fetches the model once."""
     from sacrebleu.utils import SACREBLEU_DIR
 
     require(evaluator, "sentencepiece")
     try:
-        return PlainBleu("flores200")
+        return bleu_scorer("flores200")
     except (OSError, RuntimeError, ImportError, SystemExit) as exc:
         what = f"{evaluator} needs the model flores200 of sacrebleu, which cannot be fetched or read: {exc}"
         hint = f"sacrebleu fetches it once, into {SACREBLEU_DIR}/models."
         raise BackendError(what, hint=hint) from exc
 
 
-def _bleu(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    metric = _flores_bleu(name.last) if name.last == "BleuFloresEvaluator" and name.framework else PlainBleu()
-    metric.name = "score" if name.framework else metric.name
-    return metric
-
-
 EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), _bleu),
     "RougeEvaluator": either(Rouge, ResampledRouge),
-    "JiebaRougeEvaluator": plain(ChineseRouge),
+    "JiebaRougeEvaluator": plain(chinese_rouge),
 }
