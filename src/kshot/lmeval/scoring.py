@@ -27,25 +27,6 @@ UNKNOWN_GREEDY = Absent("it is not known which tokens are the likeliest")
 """The value where a server does not say whether a text is the greedy one."""
 
 
-def likelihood_values(results: Sequence[Any], metrics: Sequence[str], where: str) -> Values:
-    """Return the values of one target after its context: its log-likelihood, and whether it is the greedy one."""
-    logprob, greedy = _likelihoods(results, where)[0]
-    known = {"perplexity": logprob, "acc": UNKNOWN_GREEDY if greedy is None else int(greedy)}
-    return {name: known[name] for name in known if name in metrics}
-
-
-def rolling_values(results: Sequence[Any], document: Any, metrics: Sequence[str], where: str) -> Values:
-    """Return the values of a document: its log-likelihood with its words, or with its bytes."""
-    if len(results) != 1 or not isinstance(results[0], int | float):
-        raise DataError(f"a document has the response {list(results)!r:.80}, not a log-likelihood", where=where)
-    if not isinstance(document, str):
-        raise DataError(f"doc_to_target gave {document!r:.80}, which is no text", where=where)
-    (logprob,) = results
-    words, size = len(re.split(r"\s+", document)), len(document.encode("utf-8"))
-    known = {"word_perplexity": (logprob, words), "byte_perplexity": (logprob, size), "bits_per_byte": (logprob, size)}
-    return {name: value for name, value in known.items() if name in metrics}
-
-
 def choice_values(
     results: Sequence[Any], choices: Any, gold: Any, metrics: Sequence[str], *, multiple_targets: bool, where: str
 ) -> Values:
@@ -80,7 +61,7 @@ def choice_values(
     if "exact_match" in metrics:
         golds = [greedy[index] for index in rights if index != NO_OPTION]
         values["exact_match"] = UNKNOWN_GREEDY if None in golds else int(any(golds))
-    return {name: value for name, value in values.items() if name in metrics}
+    return values
 
 
 def gold_index(gold: Any, options: Sequence[str], where: str) -> int | list[int]:
@@ -134,33 +115,21 @@ class _Answer:
 
 
 def generated_values(
-    config: TaskConfig,
-    functions: Functions,
-    results: Sequence[Sequence[Any]],
-    metrics: Sequence[TaskMetric],
-    *,
-    choices: Sequence[Any] | None,
-    targets: Sequence[Any],
-    several: bool,
+    documents: Documents, places: Sequence[int], results: Sequence[Sequence[Any]], metrics: Sequence[TaskMetric]
 ) -> list[dict[str, Any] | Failed]:
-    """Return the values of each document; ``several``: any one of several golds is right.
-
-    ``results`` are the filtered responses of each document, ``choices`` and ``targets`` what the task file says of it.
-    """
+    """Return the values of the documents at these places, from the filtered responses of each."""
+    config, several = documents.config, documents.multiple_targets
     for metric in metrics:
         check_metric(metric, config)
     bypassed = any(metric.name == "bypass" for metric in metrics)
     answers = []
-    for index, (own, target) in enumerate(zip(results, targets, strict=True)):
+    for index, (place, own) in enumerate(zip(places, results, strict=True)):
         where = f"{config.path}, document {index}"
-        listed = None if choices is None else choices[index]
-        gold = _gold(target, own[0], listed, where, several=several, cast=not bypassed)
+        choices = None if config.doc_to_choice is None else documents.choices[place]
+        gold = _gold(documents.targets[place], own[0], choices, where, several=several, cast=not bypassed)
         answers.append(_Answer(gold, own[0]))
     for metric in metrics:
-        if several:
-            _score_any(metric, functions, answers)
-        else:
-            _score_each(metric, functions, answers)
+        (_score_any if several else _score_each)(metric, documents.functions, answers)
     return [each.values if each.failed is None else each.failed for each in answers]
 
 
@@ -304,10 +273,7 @@ def document_values(documents: Documents, places: Sequence[int], results: Sequen
         return [_table(config, each) for each in functions.each(config.process_results, pairs, keep_faults=True)]
     metrics = named_metrics(config, functions)
     if config.output_type == "generate_until":
-        choices = None if config.doc_to_choice is None else [documents.choices[place] for place in places]
-        targets = [documents.targets[place] for place in places]
-        several = documents.multiple_targets
-        return generated_values(config, functions, results, metrics, choices=choices, targets=targets, several=several)
+        return generated_values(documents, places, results, metrics)
     names = [metric.name for metric in metrics]
     return [
         _likelihood_values(config, documents, place, each, names) for place, each in zip(places, results, strict=True)
@@ -317,14 +283,29 @@ def document_values(documents: Documents, places: Sequence[int], results: Sequen
 def _likelihood_values(
     config: TaskConfig, documents: Documents, index: int, results: Sequence[Any], names: Sequence[str]
 ) -> Values:
+    """Return the values of a document that is scored by likelihood."""
     where = f"{config.path}, document {index}"
     if config.output_type == "loglikelihood":
-        return likelihood_values(results, names, where)
-    if config.output_type == "loglikelihood_rolling":
-        return rolling_values(results, documents.targets[index], names, where)
-    gold = documents.texts[index] if documents.multiple_inputs else documents.targets[index]
-    several, choices = documents.multiple_targets, documents.choices[index]
-    return choice_values(results, choices, gold, names, multiple_targets=several, where=where)
+        logprob, greedy = _likelihoods(results, where)[0]
+        known: Values = {"perplexity": logprob, "acc": UNKNOWN_GREEDY if greedy is None else int(greedy)}
+    elif config.output_type == "loglikelihood_rolling":
+        known = _rolling_values(results, documents.targets[index], where)
+    else:
+        gold = documents.texts[index] if documents.multiple_inputs else documents.targets[index]
+        several, choices = documents.multiple_targets, documents.choices[index]
+        known = choice_values(results, choices, gold, names, multiple_targets=several, where=where)
+    return {name: value for name, value in known.items() if name in names}
+
+
+def _rolling_values(results: Sequence[Any], document: Any, where: str) -> Values:
+    """Return the log-likelihood of a whole document with its words, or with its bytes."""
+    if len(results) != 1 or not isinstance(results[0], int | float):
+        raise DataError(f"a document has the response {list(results)!r:.80}, not a log-likelihood", where=where)
+    if not isinstance(document, str):
+        raise DataError(f"doc_to_target gave {document!r:.80}, which is no text", where=where)
+    (logprob,) = results
+    words, size = len(re.split(r"\s+", document)), len(document.encode("utf-8"))
+    return {"word_perplexity": (logprob, words), "byte_perplexity": (logprob, size), "bits_per_byte": (logprob, size)}
 
 
 def named_metrics(config: TaskConfig, functions: Functions) -> list[TaskMetric]:
