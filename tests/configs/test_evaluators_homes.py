@@ -6,7 +6,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.evaluators.math import SAME_VALUE, same_value
-from kshot.configs.evaluators.summaries import ResampledRouge
+from kshot.configs.evaluators.summaries import resampled_rouge
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed
@@ -103,9 +103,9 @@ def test_rouge_is_the_median_of_resamples(monkeypatch, kept):
     """Whether the draws are kept, or drawn anew because there are many samples."""
     monkeypatch.setattr("kshot.configs.evaluators.summaries._MOST_KEPT", kept)
     pairs = [("the cat sat", "the cat sat down"), ("a b c", "c b a"), ("x", "y"), ("one two", "one two"), ("", "z q")]
-    found = ResampledRouge()([text for text, _ in pairs], [gold for _, gold in pairs])
+    found = resampled_rouge()([text for text, _ in pairs], [gold for _, gold in pairs])
     assert found == pytest.approx(bootstrapped(pairs))
-    assert ResampledRouge()(["a b"], [["x", "a b"]])["rouge2"] == 100
+    assert resampled_rouge()(["a b"], [["x", "a b"]])["rouge2"] == 100
 
 
 def test_of_two_math_evaluators_of_ais_bench_one_must_be_named():

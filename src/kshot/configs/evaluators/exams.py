@@ -11,10 +11,9 @@ from typing import Any
 from kshot.cleanups.formulas import plain_formula
 from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.factories import Factory, plain, with_options
-from kshot.configs.evaluators.scores import RIGHT, WRONG, MeasureFamily, Points, RightOrWrong, Share, listed, text_of
+from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightOrWrong, listed, summed, text_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.metric import MEAN, Aggregate
 from kshot.metrics import Metric
 from kshot.metrics.aggregates import SHARE
 from kshot.metrics.instruction_checks import follows, loose_forms
@@ -88,7 +87,7 @@ _TAIL = 10
 _UNSCORED = ("cloze", "subjective", "correction")
 
 
-def exam_letters(question_type: str) -> Share:
+def exam_letters(question_type: str) -> Points:
     """Return points for the letters in a reply to GAOKAO-Bench; the reference is a list, a letter for each question.
 
     Where several options of a question are right, all of them give 2 points, and some of them without a wrong one 1.
@@ -107,7 +106,7 @@ def exam_letters(question_type: str) -> Share:
             return sum(2 if a == r else all(letter in r for letter in a) for a, r in pairs), 2 * len(pairs)
         return sum(a == r for a, r in pairs), len(pairs)
 
-    return Share("score", points)
+    return summed("score", points)
 
 
 def _exam_answers(question_type: str, reply: str, size: int) -> list[str]:
@@ -200,37 +199,28 @@ def _gaokao(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # 
 # ---- IFEval ----
 
 _KINDS = ("strict", "loose")
+_LEVELS = tuple(f"{level}-level-{kind}-accuracy" for kind in _KINDS for level in ("Prompt", "Inst"))
+_SHARES = {name: SHARE for name in _LEVELS if name.startswith("Inst")}
 
 
-class FollowedInstructions(MeasureFamily):
-    """Share of prompts all of whose instructions are followed, and of followed instructions.
+def followed_instructions(prediction: Any, reference: Any) -> Mapping[str, Any]:
+    """Return whether all instructions of the row, which is the reference, are followed, and how many of them.
 
     Loosely, an instruction is followed if a reply without its first or last line, or without ``*``, follows it.
     """
-
-    name = "Prompt-level-strict-accuracy"
-    bounds = (WRONG, RIGHT)
-    names = tuple(f"{level}-level-{kind}-accuracy" for kind in _KINDS for level in ("Prompt", "Inst"))
-
-    def aggregate(self, name: str) -> Aggregate:
-        """Return a share of instructions, or of prompts."""
-        return SHARE if name.startswith("Inst") else MEAN
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
-        """Check every instruction of the row, which is the reference."""
-        if not isinstance(reference, Mapping) or not {"instruction_id_list", "kwargs"} <= set(reference):
-            raise DataError(f"IFEvaluator wants instruction_id_list and kwargs as the reference, not {reference!r:.80}")
-        reply = text_of(prediction, "IFEvaluator")
-        asked = [
-            (name, {key: value for key, value in (options or {}).items() if value is not None})
-            for name, options in zip(reference["instruction_id_list"], reference["kwargs"], strict=True)
-        ]
-        found: dict[str, Any] = {}
-        for kind, forms in zip(_KINDS, ((reply,), loose_forms(reply)), strict=True):
-            followed = [any(follows(name, options, form) for form in forms) for name, options in asked]
-            found[f"Prompt-level-{kind}-accuracy"] = RIGHT if all(followed) else WRONG
-            found[f"Inst-level-{kind}-accuracy"] = (float(sum(followed)), float(len(followed)))
-        return found
+    if not isinstance(reference, Mapping) or not {"instruction_id_list", "kwargs"} <= set(reference):
+        raise DataError(f"IFEvaluator wants instruction_id_list and kwargs as the reference, not {reference!r:.80}")
+    reply = text_of(prediction, "IFEvaluator")
+    asked = [
+        (name, {key: value for key, value in (options or {}).items() if value is not None})
+        for name, options in zip(reference["instruction_id_list"], reference["kwargs"], strict=True)
+    ]
+    found: dict[str, Any] = {}
+    for kind, forms in zip(_KINDS, ((reply,), loose_forms(reply)), strict=True):
+        followed = [any(follows(name, options, form) for form in forms) for name, options in asked]
+        found[f"Prompt-level-{kind}-accuracy"] = RIGHT if all(followed) else WRONG
+        found[f"Inst-level-{kind}-accuracy"] = (float(sum(followed)), float(len(followed)))
+    return found
 
 
 def _agieval(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
@@ -252,5 +242,5 @@ EVALUATORS: dict[str, Factory] = {
     "LambadaEvaluator": with_options(RightOrWrong, "accuracy", same_first_word),
     "DropOpenAIEvaluator": with_options(RightOrWrong, "accuracy", either_contains),
     "ELBenchChoiceEvaluator": with_options(RightOrWrong, "accuracy", same_letters),
-    "IFEvaluator": plain(FollowedInstructions),
+    "IFEvaluator": plain(partial(Points, _LEVELS[0], followed_instructions, more=_LEVELS[1:], aggregates=_SHARES)),
 }

@@ -10,7 +10,7 @@ from typing import Any
 from kshot.configs.evaluators import judge_grades
 from kshot.configs.evaluators.foreign import Called
 from kshot.configs.evaluators.judge_grades import Groups, Reading, by_difficulty, told
-from kshot.configs.evaluators.scores import Counts, ScoredPair, SeesRows, gold_of
+from kshot.configs.evaluators.scores import Counts, Points, RightOrWrong, ScoredPair, SeesRows, gold_of
 from kshot.configs.names import ConfigCallable, merged, short
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
@@ -228,7 +228,6 @@ _OF_PAIRS: dict[str, Reading] = {
 
 READINGS: dict[str, Reading] = merged(judge_grades.READINGS, _OF_PAIRS)
 
-_VERDICTS = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
 _LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")
 
 
@@ -236,7 +235,8 @@ def reading_of(config: Any, template: Mapping[str, Any], scope: Scope) -> Metric
     """Return what reads the replies: the function that a ``dict_postprocessor=dict(type=…)`` names, else kshot's."""
     if not config:
         # Configs have no field for it: a judge that is to rate is told the form of a rating in its template.
-        return OwnRating() if "rating" in repr(template).lower() and "[[" in repr(template) else OwnVerdict()
+        rated = "rating" in repr(template).lower() and "[[" in repr(template)
+        return Points("Rating", own_rating, None) if rated else own_verdict()
     body = dict(config) if isinstance(config, Mapping) else {"type": config}
     kind = body.pop("type", None)
     defined = scope.own(kind)
@@ -266,32 +266,25 @@ def _located(judged: Callable[..., Mapping[str, Any]], where: str) -> Callable[.
     return figures
 
 
-class OwnVerdict(Metric):
-    """Share of replies with the verdict A or CORRECT; a reply without any verdict is a failed sample."""
-
-    name = "Accuracy"
-    bounds = (0.0, 100.0)
-    binary = True
-
-    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - the reply tells all
-        """Read the first verdict."""
-        found = _LETTER.search(str(prediction))
-        if found is None:
-            raise AskFailed(Failed("judge", f"neither A nor B in the judge's reply: {str(prediction)[-200:]!r}"))
-        return _VERDICTS.get(found[1], 0.0)
+def right_verdict(prediction: Any, reference: Any) -> bool:  # noqa: ARG001 - the reply tells all
+    """Whether the first verdict of a reply is A or CORRECT; a reply without any verdict is a failed sample."""
+    found = _LETTER.search(str(prediction))
+    if found is None:
+        raise AskFailed(Failed("judge", f"neither A nor B in the judge's reply: {str(prediction)[-200:]!r}"))
+    return found[1] in ("A", "CORRECT")
 
 
-class OwnRating(Metric):
-    """Mean of the ratings in the replies; a reply without any is a failed sample."""
+def own_verdict() -> Metric:
+    """Return the share of right verdicts."""
+    return RightOrWrong("Accuracy", right_verdict)
 
-    name = "Rating"
 
-    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - the reply tells all
-        """Read the rating."""
-        rating = parse_rating(str(prediction))
-        if rating is None:
-            raise AskFailed(Failed("judge", f"no rating in the judge's reply: {str(prediction)[-200:]!r}"))
-        return rating
+def own_rating(prediction: Any, reference: Any) -> float:  # noqa: ARG001 - the reply tells all
+    """Return the rating in a reply; one without any is a failed sample."""
+    rating = parse_rating(str(prediction))
+    if rating is None:
+        raise AskFailed(Failed("judge", f"no rating in the judge's reply: {str(prediction)[-200:]!r}"))
+    return rating
 
 
 _TYPICAL_REPLIES = (

@@ -12,7 +12,7 @@ from typing import Any
 from kshot.configs.answers import Cleaner, cleaner, one_cleaned
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.factories import Factory, compared
-from kshot.configs.evaluators.judge_readings import OwnVerdict, Wins, reading_of
+from kshot.configs.evaluators.judge_readings import Wins, own_verdict, reading_of
 from kshot.configs.evaluators.repeats import is_right
 from kshot.configs.evaluators.scores import Counts, SeesRows, Tally, gold_of, ratio
 from kshot.configs.foreign_template import with_foreign_templates
@@ -279,7 +279,7 @@ def cascade_of(name: Name, options: Mapping[str, Any], scope: Scope, make: Maker
     bare = {name: value for name, value in rule.items() if name != "pred_postprocessor"}
     return Cascade(
         make(bare, scope),
-        judge_of(judge, scope, name.framework, OwnVerdict()),
+        judge_of(judge, scope, name.framework, own_verdict()),
         clean=cleaner(clean, scope) if clean else None,
         parallel=bool(options.get("parallel", True)),
     )

@@ -7,37 +7,27 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.scores import MeasureFamily
+from kshot.configs.evaluators.scores import Points
 from kshot.core.errors import DataError
 from kshot.core.metric import MEAN, Aggregate
 from kshot.core.records import Sample
 from kshot.metrics.aggregates import OfSums
 
 
-class Loss(MeasureFamily):
+class Loss(Points):
     """A loss per token of all texts; ``value`` reads what an answer adds to it.
 
     OpenCompass calls it a perplexity, and takes no exponential.
     """
 
-    name = "average_ppl"
-    bounds = (0.0, math.inf)
-    higher_is_better = False
-
     def __init__(self, value: Callable[[Any], Any], aggregate: Aggregate) -> None:
-        self._value, self._aggregate = value, aggregate
-
-    def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - it has one name
-        """Return how the losses of the texts become that of all."""
-        return self._aggregate
+        name, bounds = "average_ppl", (0.0, math.inf)
+        rate = lambda prediction, _: {name: value(prediction)}  # noqa: E731 - it needs no name of its own
+        super().__init__(name, rate, bounds, higher_is_better=False, aggregates={name: aggregate})
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own reference
         """Take the loss of a sample."""
-        return self.rate(answer, None)
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:  # noqa: ARG002 - see ``score``
-        """Return the loss under the name."""
-        return {self.name: self._value(prediction)}
+        return dict(self.rate(answer, None))
 
 
 def _loss_and_tokens(prediction: Any) -> tuple[float, float]:

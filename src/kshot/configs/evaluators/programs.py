@@ -50,25 +50,17 @@ _CONTEST_SECONDS = 6.0
 class PassedPrograms(Tally):
     """The share of programs that pass their tests, and how many do, take too long, fail, or give wrong answers."""
 
-    name = mean = "score"
-    names = ("score", *_COUNTS)
     runs_programs = True
 
     def __init__(self, kind: str, cases: Cases) -> None:
-        self._kind, self._cases = kind, cases
+        def counts(sample: Sample, answer: Any) -> Counts:
+            outcome = _outcome(cases, sample, text_of(answer, kind))
+            return tuple(float(name == outcome) for name in _COUNTS)
 
-    def __repr__(self) -> str:
-        """Show which programs it runs."""
-        return f"{type(self).__name__}({self._kind!r})"
+        def figures(sums: Counts) -> Mapping[str, float]:
+            return {"score": 100 * sums[0] / sum(sums), **dict(zip(_COUNTS, sums, strict=True))}
 
-    def counts(self, sample: Sample, answer: Any) -> Counts:
-        """Run the programs of one reply, and count what became of it."""
-        outcome = _outcome(self._cases, sample, text_of(answer, self._kind))
-        return tuple(float(name == outcome) for name in _COUNTS)
-
-    def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Return the share in percent, and the counts."""
-        return {self.name: 100 * sums[0] / sum(sums), **dict(zip(_COUNTS, sums, strict=True))}
+        super().__init__(("score", *_COUNTS), counts, figures, mean=True)
 
 
 class PassedAtK(PassAtK):

@@ -52,7 +52,10 @@ Rate: TypeAlias = Callable[[Any, Any], Any]
 
 
 class Points(MeasureFamily):
-    """The mean of what each answer gets; ``more`` are the names of further figures that the function returns."""
+    """The mean of what each answer gets, by a function of a prediction and its reference.
+
+    ``more`` are the names of further figures that the function returns, ``aggregates`` those that are no means.
+    """
 
     def __init__(
         self,
@@ -62,14 +65,19 @@ class Points(MeasureFamily):
         *,
         higher_is_better: bool = True,
         more: Sequence[str] = (),
+        aggregates: Mapping[str, Aggregate] = {},
     ) -> None:
         self.name, self.bounds, self.higher_is_better = name, bounds, higher_is_better
-        self._rate, self._more = rate, tuple(more)
+        self._rate, self._more, self._aggregates = rate, tuple(more), aggregates
 
     @property
     def names(self) -> tuple[str, ...]:
         """The name, and those of further figures."""
         return (self.name, *self._more)
+
+    def aggregate(self, name: str) -> Aggregate:
+        """Return the mean, or what was given."""
+        return self._aggregates.get(name, MEAN)
 
     def rate(self, prediction: Any, reference: Any, /) -> Any:
         """Call the function."""
@@ -114,28 +122,21 @@ class RightInRow(RightOrWrong):
         return {self.name: self.rate(sample, answer)}
 
 
-class Share(Points):
-    """Points in percent of those that could be had in all samples; the function returns both for one sample.
+def summed(name: str, parts: Rate, aggregate: Aggregate = SHARE) -> Points:
+    """Return a figure of sums; ``parts`` gives what one answer adds to them.
 
-    ``aggregate`` may compute another figure from what the function returns.
+    By default these are its points and those that it could have: the figure is their share in percent.
     """
-
-    def __init__(self, name: str, parts: Rate, aggregate: Aggregate = SHARE) -> None:
-        super().__init__(name, parts)
-        self._aggregate = aggregate
-
-    def aggregate(self, name: str) -> Aggregate:  # noqa: ARG002 - one rule for all names
-        """Return the share of the summed points."""
-        return self._aggregate
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
-        """Return what one answer adds to the sums."""
-        return {self.name: tuple(map(float, super().rate(prediction, reference)))}
+    return Points(
+        name,
+        lambda prediction, reference: {name: tuple(map(float, parts(prediction, reference)))},
+        aggregates={name: aggregate},
+    )
 
 
-def rounded(name: str, rate: Rate) -> Share:
+def rounded(name: str, rate: Rate) -> Points:
     """Return the mean of what each answer gets, from 0 to 1, in percent and rounded to two digits."""
-    return Share(name, lambda prediction, reference: (rate(prediction, reference), 1.0), ROUNDED_SHARE)
+    return summed(name, lambda prediction, reference: (rate(prediction, reference), 1.0), ROUNDED_SHARE)
 
 
 class SeesRows(MeasureFamily):

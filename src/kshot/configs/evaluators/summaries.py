@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.factories import Factory, either, plain
-from kshot.configs.evaluators.scores import MeasureFamily, Points, Share
+from kshot.configs.evaluators.scores import Points, summed
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import BackendError
 from kshot.core.extras import import_package, require
-from kshot.core.metric import Aggregate, Whole
+from kshot.core.metric import Whole
 from kshot.metrics import Metric, Rouge
 from kshot.metrics.aggregates import BLEU
 from kshot.metrics.metric import reference_texts
@@ -82,38 +82,33 @@ _MOST_KEPT = 2000
 """For so many samples the draws are kept: 8 MB for each of the four."""
 
 
-class ResampledRouge(MeasureFamily):
-    """F of rouge_score without a stemmer. The figure is the median of 1,000 means of samples drawn with repetition.
+def resampled_rouge() -> Points:
+    """Return F of rouge_score without a stemmer: the median of 1,000 means of samples drawn with repetition.
 
     The draws are those of numpy's older generator with the seed 0: for each of the four names in turn, 1,000 of them.
     """
 
-    name = "rouge1"
-    bounds = (0.0, 100.0)
-    names = _KINDS
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
-        """Compare with a text, or with the best of several."""
+    def rate(prediction: Any, reference: Any) -> Mapping[str, Any]:
         texts = reference_texts(reference, "RougeEvaluator")
         found = [rouge_scorer(_KINDS).score(text, str(prediction)) for text in texts]
         return {kind: 100 * max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS}
 
-    def aggregate(self, name: str) -> Aggregate:
-        """Return the median of the means of the draws."""
-        return Whole(partial(self._median, name))
+    medians = {kind: Whole(partial(_median, place)) for place, kind in enumerate(_KINDS)}
+    return Points(_KINDS[0], rate, more=_KINDS[1:], aggregates=medians)
 
-    def _median(self, name: str, values: Sequence[float]) -> float:
-        """Return the median of the means of the draws; that of many sorted values, which are a resample, is nearly it.
 
-        The figure itself is computed from values in the order of the samples, which is not a sorted one.
-        """
-        table: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
-        if len(table) <= _MOST_KEPT:
-            return float(np.median(_drawn(len(table))[_KINDS.index(name)] @ table / len(table)))
-        if (table[1:] >= table[:-1]).all():
-            return float(table.mean())
-        draws = next(islice(_draws(len(table)), _KINDS.index(name), None))
-        return float(np.median([table[each].mean() for each in draws]))
+def _median(place: int, values: Sequence[float]) -> float:
+    """Return the median of the means of the draws; that of many sorted values, which are a resample, is nearly it.
+
+    The figure itself is computed from values in the order of the samples, which is not a sorted one.
+    """
+    table: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+    if len(table) <= _MOST_KEPT:
+        return float(np.median(_drawn(len(table))[place] @ table / len(table)))
+    if (table[1:] >= table[:-1]).all():
+        return float(table.mean())
+    draws = next(islice(_draws(len(table)), place, None))
+    return float(np.median([table[each].mean() for each in draws]))
 
 
 def _draws(size: int) -> Iterator[NDArray[np.int64]]:
@@ -154,7 +149,7 @@ def _bleu(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # no
         texts = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
         return bleu_sums(scorer.sentence_score(str(prediction), texts))
 
-    return Share("score" if name.framework else "BLEU", sums, BLEU)
+    return summed("score" if name.framework else "BLEU", sums, BLEU)
 
 
 def _flores_scorer(evaluator: str) -> Any:
@@ -172,6 +167,6 @@ def _flores_scorer(evaluator: str) -> Any:
 
 EVALUATORS: dict[str, Factory] = {
     **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), _bleu),
-    "RougeEvaluator": either(Rouge, ResampledRouge),
+    "RougeEvaluator": either(Rouge, resampled_rouge),
     "JiebaRougeEvaluator": plain(chinese_rouge),
 }
