@@ -91,14 +91,15 @@ _MAX_FIGURES = 1000
 
 
 class DocumentFigure:
-    """A figure over the values of documents; a subclass says how a value is summed up."""
+    """A figure over the values of documents; ``value`` gives what of each is summed up.
 
-    scale = 1.0
-    """How many times lm-eval's figure it is."""
+    ``scale``: how many times lm-eval's figure it is.
+    """
 
-    def __init__(self, measure: Measure) -> None:
+    def __init__(self, measure: Measure, value: Callable[[Any], Any], scale: float = 1.0) -> None:
         """The rule of the measure is its name: the value was measured under it."""
         self.measure = replace(measure, rule=measure.name)
+        self.value, self.scale = value, scale
 
     @property
     def measures(self) -> Sequence[Measure]:
@@ -112,10 +113,6 @@ class DocumentFigure:
         """Return the value of a document."""
         return {self.measure.name: answer if isinstance(answer, Absent) else self.value(answer)}
 
-    def value(self, measured: Any) -> Any:  # noqa: ARG002 - see the subclasses
-        """Return a value in the form that is summed up; the metric ``bypass`` has none."""
-        return Absent("bypass measures nothing")
-
 
 class MeanFigure(DocumentFigure):
     """The mean of numbers. ``share``: they are 0 to 1 and shown as percentages; None: if all of them are.
@@ -125,7 +122,7 @@ class MeanFigure(DocumentFigure):
     """
 
     def __init__(self, measure: Measure, *, share: bool | None, skip_nan: bool = False) -> None:
-        super().__init__(measure)
+        super().__init__(measure, self._number)
         self._share, self._binary, self._skip_nan = share, measure.binary, skip_nan
         self._set_scale(share=bool(share), binary=measure.binary, partial=skip_nan)
 
@@ -153,7 +150,7 @@ class MeanFigure(DocumentFigure):
         missing = isinstance(answer, Absent) or (self._skip_nan and math.isnan(_number(answer, name)))
         return {name: (0.0, 0.0)} if missing and self._partial else super().score(sample, answer)
 
-    def value(self, measured: Any) -> Any:
+    def _number(self, measured: Any) -> Any:
         """Return the number on the scale of the figure; with a count where not all documents have one."""
         number = _finite(_number(measured, self.measure.name) * self.scale, self.measure.name)
         return (number, 1.0) if self._partial else number
@@ -162,39 +159,21 @@ class MeanFigure(DocumentFigure):
 _MEAN_OF_SOME = OfSums(lambda sums: sums[0] / sums[1] if sums[1] else None)
 
 
-class BrierFigure(MeanFigure):
-    """The mean squared distance of probabilities from the gold, of (index, probabilities)."""
-
-    def __init__(self, measure: Measure) -> None:
-        super().__init__(measure, share=False)
-        self.measure = replace(self.measure, bounds=(0.0, 2.0))
-
-    def fit(self, values: Sequence[Any]) -> None:
-        """See nothing: values are pairs."""
-
-    def value(self, measured: Any) -> Any:
-        """Return the distance of one document."""
-        return super().value(aggregated("brier_score", self.measure.name, [measured], ""))
-
-
 Parts: TypeAlias = Callable[[Any], tuple[float, ...]]
 """From what was measured of a document to what it adds to the sums."""
 
 
-class SumsFigure(DocumentFigure):
-    """A figure that is computed from sums."""
+def _sums_of(name: str, parts: Parts, measured: Any) -> tuple[float, ...]:
+    """Return what a document adds to the sums of a figure."""
+    try:
+        return tuple(_finite(part, name) for part in parts(measured))
+    except (TypeError, ValueError) as exc:
+        raise DataError(f"{name} cannot be computed from {measured!r:.80}: {exc}") from exc
 
-    def __init__(self, measure: Measure, parts: Parts, scale: float = 1.0) -> None:
-        super().__init__(measure)
-        self._parts, self.scale = parts, scale
 
-    def value(self, measured: Any) -> tuple[float, ...]:
-        """Return what a document adds to the sums."""
-        name = self.measure.name
-        try:
-            return tuple(_finite(part, name) for part in self._parts(measured))
-        except (TypeError, ValueError) as exc:
-            raise DataError(f"{name} cannot be computed from {measured!r:.80}: {exc}") from exc
+def _brier_score(name: str, measured: Any) -> float:
+    """Return the squared distance of probabilities from the gold, of (index, probabilities)."""
+    return _finite(_number(aggregated("brier_score", name, [measured], ""), name), name)
 
 
 Group: TypeAlias = Sequence[Observation]
@@ -213,8 +192,8 @@ class WholeFigure(DocumentFigure):
     def __init__(
         self, measure: Measure, compute: ComputeMany, *, scale: float = 1.0, ahead: bool = False, share: bool = False
     ) -> None:
-        super().__init__(replace(measure, aggregate=Whole(self._figure)))
-        self._compute, self.scale, self._share = compute, scale, share
+        super().__init__(replace(measure, aggregate=Whole(self._figure)), Observation, scale)
+        self._compute, self._share = compute, share
         self._known: dict[bytes, float | None] = {}
         self._waiting: Group = ()
         self._ahead = ahead
@@ -346,12 +325,13 @@ def figure_of(config: TaskConfig, functions: Functions, spec: FigureSpec) -> Doc
             binary = spec.metric in RIGHT_OR_WRONG
             return MeanFigure(replace(measure, binary=binary), share=share, skip_nan=rule == "nanmean")
         case "brier_score":
-            return BrierFigure(measure)
+            return DocumentFigure(replace(measure, bounds=(0.0, 2.0)), partial(_brier_score, spec.name))
         case "bypass":
-            return DocumentFigure(measure)
+            return DocumentFigure(measure, lambda _: Absent("bypass measures nothing"))
         case rule if rule in _SUMS:
             aggregate, bounds, parts, scale = _SUMS[rule]()
-            return SumsFigure(replace(measure, aggregate=_finite_only(aggregate), bounds=bounds), parts, scale)
+            summed = replace(measure, aggregate=_finite_only(aggregate), bounds=bounds)
+            return DocumentFigure(summed, partial(_sums_of, spec.name, parts), scale)
         case rule:
             if rule not in AGGREGATIONS:
                 aggregated(rule, spec.metric, [], where)  # it says which there are

@@ -36,6 +36,8 @@ class RatedMetric:
     bounds: tuple[float, float] | None = None
     binary: bool = False
     higher_is_better: bool = True
+    needs_reference: bool = True
+    """Whether there must be a reference; otherwise it gets None."""
 
     @property
     def measures(self) -> Sequence[Measure]:
@@ -48,6 +50,8 @@ class RatedMetric:
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any] | RequestGenerator:
         """Rate the answer of a sample against its target."""
+        if not self.needs_reference:
+            return self._named(self.rate(answer, None))
         if sample.target is None:
             raise DataError("this sample has no reference to score against", hint="Give it a target or references.")
         return self._named(self.rate(answer, reference(sample.target)))

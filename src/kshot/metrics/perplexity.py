@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.metric import Measure
-from kshot.core.records import Absent, Sample, TextLikelihood
+from kshot.core.records import Absent, TextLikelihood
 from kshot.metrics.aggregates import BITS, PERPLEXITY
 from kshot.metrics.metric import Metric
 
@@ -27,6 +27,7 @@ class Perplexity(Metric):
     """
 
     name = "PPL"
+    needs_reference = False
 
     def __init__(self, *, documents: bool = False) -> None:
         self.documents = documents
@@ -46,11 +47,7 @@ class Perplexity(Metric):
             for name in (self.name, "word_perplexity", "byte_perplexity", "bits_per_byte", *per_sample)
         ]
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own reference
-        """Rate the likelihood of a sample."""
-        return self.rate(answer, None)
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:  # noqa: ARG002 - see ``score``
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own
         """Return what one text adds to the two sums of each figure."""
         nll, tokens = _pair(prediction)
         found: dict[str, Any] = {self.name: (nll, tokens)}
@@ -73,12 +70,9 @@ class Greedy(Metric):
     bounds = (0.0, 100.0)
     binary = True
     name = "acc"
+    needs_reference = False
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own reference
-        """Rate the likelihood of a sample."""
-        return self._named(self.rate(answer, None))
-
-    def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Any]:  # noqa: ARG002 - see ``score``
+    def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Any]:  # noqa: ARG002 - the text is its own
         """Return 100 for a greedy text, 0 for any other."""
         _pair(prediction)
         if not isinstance(prediction, TextLikelihood) or prediction.greedy is None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import Points
 from kshot.core.errors import DataError
 from kshot.core.metric import MEAN, Aggregate
-from kshot.core.records import Sample
 from kshot.metrics.aggregates import OfSums
 
 
@@ -20,14 +19,12 @@ class Loss(Points):
     OpenCompass calls it a perplexity, and takes no exponential.
     """
 
+    needs_reference = False
+
     def __init__(self, value: Callable[[Any], Any], aggregate: Aggregate) -> None:
         name, bounds = "average_ppl", (0.0, math.inf)
         rate = lambda prediction, _: {name: value(prediction)}  # noqa: E731 - it needs no name of its own
         super().__init__(name, rate, bounds, higher_is_better=False, aggregates={name: aggregate})
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:  # noqa: ARG002 - the text is its own reference
-        """Take the loss of a sample."""
-        return dict(self.rate(answer, None))
 
 
 def _loss_and_tokens(prediction: Any) -> tuple[float, float]:
