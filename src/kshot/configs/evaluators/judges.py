@@ -58,10 +58,6 @@ class JudgeEvaluator(SeesRows):
         self.reading, self.max_tokens, self.several = reading, max_tokens, several
         self._clean, self._clean_reply = clean, tuple(clean_reply)
 
-    def __repr__(self) -> str:
-        """Show what reads the replies."""
-        return f"JudgeEvaluator({self.reading!r})"
-
     # ---- the figures are those of the replies ----
 
     @property
@@ -214,18 +210,13 @@ class Cascade(Tally):
     def __init__(
         self, rule: Metric, judge: JudgeEvaluator, *, clean: Cleaner | None = None, parallel: bool = True
     ) -> None:
-        self.judge, self.parallel = judge, parallel
-        self._by = rule
+        self.rule, self.judge, self.parallel = rule, judge, parallel
         self._clean = clean
-
-    def __repr__(self) -> str:
-        """Show both, and who sees what."""
-        return f"Cascade({self._by!r}, {self.judge!r}, parallel={self.parallel})"
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Show the samples to the rule."""
-        if isinstance(self._by, SeesRows):
-            self._by.see(samples)
+        if isinstance(self.rule, SeesRows):
+            self.rule.see(samples)
 
     def score(self, sample: Sample, answer: Any) -> RequestGenerator:  # type: ignore[override]  # it asks a judge
         """Apply the rule, then ask the judge where it is wanted."""
@@ -260,10 +251,10 @@ class Cascade(Tally):
 
     def _by_rule(self, sample: Sample, answer: Any) -> bool:
         cleaned = one_cleaned(self._clean, answer) if self._clean else answer
-        scored = self._by.score(sample, cleaned)
+        scored = self.rule.score(sample, cleaned)
         if not isinstance(scored, Mapping):
             raise DataError("the rule_evaluator of a cascade asks a judge itself", hint="Name one that compares.")
-        return is_right(self._by.measures[0], scored)
+        return is_right(self.rule.measures[0], scored)
 
 
 def cascade_of(name: Name, options: Mapping[str, Any], scope: Scope, make: Maker) -> Cascade:
@@ -306,10 +297,6 @@ class PairJudge(JudgeEvaluator):
         self.base, self.order = base, order
         self._replies, self._draws = list(replies), random.Random(_ORDER_SEED)  # noqa: S311 - no secret
         self._drawn: list[bool] = []
-
-    def __repr__(self) -> str:
-        """Show what reads the replies, and the base model."""
-        return f"PairJudge({self.reading!r}, {self.base!r}, {self.order!r})"
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Show the samples to what reads the replies; each needs a reply of the base model."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -115,12 +115,8 @@ def _listed_tests(gold: Any) -> str:
     return test_code(gold["test_list_2"] if isinstance(gold, Mapping) else gold)
 
 
-def _mbpp(*, same_kind: bool) -> Cases:
-    def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the reference has the tests
-        tests = _listed_tests(gold)
-        return [(mbpp_program(reply), of_same_kind(tests) if same_kind else tests)], _MBPP_SECONDS
-
-    return cases
+def _mbpp(rewrite: Callable[[str], str], gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the reference has the tests
+    return [(mbpp_program(reply), rewrite(_listed_tests(gold)))], _MBPP_SECONDS
 
 
 def _leetcode(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the reference has the tests
@@ -132,16 +128,6 @@ def _leetcode(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # n
 def _humaneval(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
     prompt, test, function = humaneval_columns(row)
     return [(prompt + reply, completion_tests(prompt, function, test))], _HUMANEVAL_SECONDS
-
-
-def _contest(*, last: bool, seconds: float, same_kind: bool) -> Cases:
-    def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
-        (written,) = columns(row, "evaluation_sample", hint="LiveCodeBench has its inputs and outputs there.")
-        sample = json.loads(written)
-        case = contest_case(sample, fenced(reply, last=last), seconds, same_kind=same_kind)
-        return [case], contest_seconds(sample, seconds)
-
-    return cases
 
 
 # ---- by name ----
@@ -163,7 +149,8 @@ def _mbpp_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Met
     tests = options.get("metric", "MBPP")
     if tests == "MBPPPlus" and name.last == "MBPPEvaluator":
         return PassedAtK("MBPP+", _plus_cases("MBPP+"), 1, "mbpp_plus_")
-    return _passed("MBPP", _mbpp(same_kind=_is_opencompass(name)), name, options) if tests == "MBPP" else None
+    cases = partial(_mbpp, of_same_kind if _is_opencompass(name) else str)
+    return _passed("MBPP", cases, name, options) if tests == "MBPP" else None
 
 
 def _leetcode_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
@@ -179,7 +166,14 @@ def _humaneval_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -
 def _contest_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
     seconds = float(options.get("timeout", _CONTEST_SECONDS))
     last = options.get("extractor_version", "v1") == "v2"
-    return PassedAtK("LiveCodeBench", _contest(last=last, seconds=seconds, same_kind=_is_opencompass(name)), 1)
+
+    def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
+        (written,) = columns(row, "evaluation_sample", hint="LiveCodeBench has its inputs and outputs there.")
+        sample = json.loads(written)
+        case = contest_case(sample, fenced(reply, last=last), seconds, same_kind=_is_opencompass(name))
+        return [case], contest_seconds(sample, seconds)
+
+    return PassedAtK("LiveCodeBench", cases, 1)
 
 
 # ---- HumanEval Pro, MBPP Pro, CRUXEval ----

@@ -45,10 +45,6 @@ class Repeated(SeesRows):
     def __init__(self, metric: Metric, n: int, ks: Sequence[int]) -> None:
         self.metric, self.n, self.ks = metric, n, tuple(ks)
 
-    def __repr__(self) -> str:
-        """Show the settings."""
-        return f"{type(self).__name__}({self.metric!r}, {self.n}, {self.ks!r})"
-
     @property
     def judge_requests(self) -> Callable[[Sample], Sequence[Request]] | None:
         """What a judge is asked about one reply, as it is about each; None if the metric asks none."""
@@ -109,10 +105,6 @@ class _Runs(Repeated):
         super().__init__(metric, n, ks if max(ks, default=1) > 1 and right_or_wrong else ())
         self.form = form
         self._subdivisions: dict[str, None] = {}
-
-    def __repr__(self) -> str:
-        """Show the settings alone: the subdivisions are the rows'."""
-        return f"{type(self).__name__}({self.metric!r}, {self.n}, {self.ks!r}, {self.form!r})"
 
     @property
     def measures(self) -> Sequence[Measure]:

@@ -96,11 +96,11 @@ class RightOrWrong(MeasureFamily):
     binary = True
 
     def __init__(self, name: str, same: Callable[[Any, Any], bool] = equal, /) -> None:
-        self.name, self.same = name, same
+        self.name, self._same = name, same
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 100 for a right answer, 0 for any other."""
-        return RIGHT if self.same(prediction, reference) else WRONG
+        return RIGHT if self._same(prediction, reference) else WRONG
 
 
 class RightByTurn(RightOrWrong):
