@@ -40,16 +40,10 @@ class Called(CorpusMetric):
     def __init__(self, name: str, call: Callable[[Sequence[ScoredPair]], Any], what: str = "") -> None:
         """``what`` is called, for messages."""
         self.name, self._call, self._what = name, call, what or name
-        self._names: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that it reports."""
-        return self._names
 
     def observed(self, pair: ScoredPair) -> Mapping[str, Any]:
         """Return a pair; the first one shows which names are reported, where nothing did before."""
-        self._names = self._names or tuple(self.figures([pair]))
+        self.names = self.names or tuple(self.figures([pair]))
         return super().observed(pair)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
@@ -86,7 +80,6 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         """``where``: the config and the entry, for messages."""
         self.name, self._where = name.last, where
         self._home, self._whole, self._options = home, name.whole, dict(options)
-        self._names: tuple[str, ...] = ()
         self._scored: list[bytes] = []
         self._single: dict[str, dict[bytes, float]] = {}
         self._resamples = self._size = 0
@@ -98,11 +91,6 @@ class HomeEvaluator(SeesRows, CorpusMetric):
     def __repr__(self) -> str:
         """Show whose it is, and its options."""
         return f"HomeEvaluator({self._whole!r}, {self._options!r})"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The figures that it reports."""
-        return self._names
 
     @property
     def wants_prompts(self) -> bool:
@@ -122,7 +110,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             names = self._figure_names([self._scored_pair(sample, gold, str(gold)) for sample, gold in given])
         with suppress(DataError):  # it may want replies of a form that these have not
             names |= self._figure_names([self._scored_pair(sample, gold, "") for sample, gold in given])
-        self._names = tuple(names)
+        self.names = tuple(names)
 
     def _figure_names(self, pairs: Sequence[ScoredPair]) -> dict[str, None]:
         """Return the names of the figures of answers that are not a model's."""
@@ -158,7 +146,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
     def measured(self, values: Sequence[Observation]) -> Mapping[str, float | None]:
         """Let it score the pairs; a figure that it does not give for them is none."""
         pairs, places = [value.content for value in values], [value.place for value in values]
-        none: dict[str, float | None] = dict.fromkeys(self._names)
+        none: dict[str, float | None] = dict.fromkeys(self.names)
         if len(pairs) == 1:
             return none | self._alone(pairs)
         # pairs that are drawn with repetition from all: such a figure only serves an interval
@@ -225,7 +213,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             if self._size == 1:  # it is the only sample that there is
                 raise
             found = {}
-        return {name: found.get(name) for name in self._names}
+        return {name: found.get(name) for name in self.names}
 
     def _note_means(
         self, places: Sequence[bytes], figures: Mapping[str, float | None], singles: Sequence[float]

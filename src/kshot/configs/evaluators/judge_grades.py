@@ -102,15 +102,11 @@ class GradesByColumn(Tally):
     """
 
     name = "accuracy"
+    names: tuple[str, ...] = ("accuracy", "total_correct", "total_count")
 
     def __init__(self, prefix: str, *columns: tuple[str, ...]) -> None:
         self.prefix, self.columns = prefix, columns
         self._parts: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Those of all rows, then one for each part."""
-        return ("accuracy", "total_correct", "total_count", *self._parts)
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the parts that there are; of two with one name the later counts."""
@@ -119,6 +115,7 @@ class GradesByColumn(Tally):
             for row in rows:
                 values = tuple(str(row.get(column, "unknown")) for column in columns)
                 self._parts["-".join((self.prefix, *values))] = (columns, values)
+        self.names = (*GradesByColumn.names, *self._parts)
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Count right grades and rows, in all and in each part."""
@@ -139,21 +136,17 @@ class LongContextVerdicts(Tally):
     """Accuracy of replies with the word CORRECT and without INCORRECT, in all and by the rows' document category."""
 
     name = mean = "accuracy"
+    names: tuple[str, ...] = ("accuracy", "correct_count", "incorrect_count", "unknown_count", "total")
 
     def __init__(self) -> None:
         self._categories: dict[str, str] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Those of all rows, then one for each category."""
-        counted = ("correct_count", "incorrect_count", "unknown_count", "total")
-        return ("accuracy", *counted, *dict.fromkeys(self._categories.values()))
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the categories that there are."""
         for sample in samples:
             category = _category(sample)
             self._categories[category] = "accuracy_" + re.sub(r"\W+", "_", category).strip("_")
+        self.names = (*LongContextVerdicts.names, *dict.fromkeys(self._categories.values()))
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Count the verdict, and right ones and rows in each category."""
@@ -200,14 +193,10 @@ class Groups(Tally):
         self._groups_of = groups_of
         self.groups: list[str] = []
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The figure of all, then those of the groups."""
-        return tuple(self.groups)
-
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the groups that there are."""
         self.groups = list(dict.fromkeys(name for each in samples for name in self._groups_of(gold_of(each))))
+        self.names = tuple(self.groups)
         self.name = next(iter(self.groups), "")
 
     def held(self, gold: Any) -> list[int]:
@@ -269,23 +258,16 @@ class LowestOfTurns(SeesRows, CorpusMetric):
     """MT-Bench-101: the lowest rating of each conversation's turns, their means by task, and the mean of these."""
 
     name = "avg"
-
-    def __init__(self) -> None:
-        self._tasks: dict[str, None] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The mean of all tasks, then the tasks."""
-        return ("avg", *self._tasks)
+    names: tuple[str, ...] = ("avg",)
 
     @property
     def details(self) -> tuple[str, ...]:
         """The tasks."""
-        return tuple(self._tasks)
+        return self.names[1:]
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the tasks that there are."""
-        self._tasks |= dict.fromkeys(str(told(gold_of(sample), "task")) for sample in samples)
+        self.names = ("avg", *dict.fromkeys(str(told(gold_of(sample), "task")) for sample in samples))
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
         """Take the lowest rating of each conversation; where no reply has a rating, there is no figure."""

@@ -127,10 +127,10 @@ class ArenaWins(Wins):
         self.check_pos_bias = check_pos_bias
         self._chosen: dict[str, float] = {}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The groups, and the number of questions with a bias."""
-        return (*(name for name in self.groups if name != self.total), self.total)
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Find the groups; the number of questions with a bias comes last."""
+        super().see(samples)
+        self.names = (*(name for name in self.groups if name != self.total), self.total)
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Add the points in the row's group, and whether the judge chose the same place before."""
@@ -317,7 +317,7 @@ class CalledReading(SeesRows, Called):
         names: dict[str, None] = {}
         for reply in _TYPICAL_REPLIES:
             names |= dict.fromkeys(self._tried([(reply, gold, row) for gold, row in given]))
-        self._names = tuple(names)
+        self.names = tuple(names)
 
     def _tried(self, pairs: Sequence[ScoredPair]) -> Iterable[str]:
         """Return the names that it gives for these replies; none where it wants replies of another form."""

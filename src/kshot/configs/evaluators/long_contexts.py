@@ -237,6 +237,7 @@ class FoundByDepth(SeesRows):
     """
 
     name = "average_score"
+    names: tuple[str, ...] = ("average_score",)
 
     def __init__(self) -> None:
         self._depths: list[int] = []
@@ -245,12 +246,11 @@ class FoundByDepth(SeesRows):
         """Read the depths of the first row."""
         first = next(iter(samples), None)
         if first is not None and first.target is not None:
-            self._depths = _depths_in(reference(first.target))
+            self._find_depths(reference(first.target))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """``Depth10`` and so on, then the mean of them."""
-        return (*dict.fromkeys(f"Depth{depth}" for depth in self._depths), self.name)
+    def _find_depths(self, reference: Any) -> None:
+        self._depths = _depths_in(reference)
+        self.names = (*dict.fromkeys(f"Depth{depth}" for depth in self._depths), self.name)
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -259,10 +259,11 @@ class FoundByDepth(SeesRows):
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Any]:
         """Look for each keyword."""
-        depths = self._depths = self._depths or _depths_in(reference)
+        if not self._depths:
+            self._find_depths(reference)
         text = text_of(prediction, "NeedleBenchParallelEvaluator")
-        found = {f"Depth{depth}": 0.0 for depth in depths}
-        for keyword, depth in zip(str(reference).split("#")[0].split("*"), depths, strict=False):
+        found = {f"Depth{depth}": 0.0 for depth in self._depths}
+        for keyword, depth in zip(str(reference).split("#")[0].split("*"), self._depths, strict=False):
             found[f"Depth{depth}"] += RIGHT if keyword in text else WRONG
         return {**found, self.name: sum(found.values()) / len(found)}
 

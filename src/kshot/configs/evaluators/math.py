@@ -341,18 +341,14 @@ class MaterialProperties(SeesRows, CorpusMetric):
     """Errors of numbers, or the area under the curve of labels, as the first reference is (LLM4Mat)."""
 
     name = "MAE"
+    names: tuple[str, ...] = ("MAE", "total", "filtered", "RMSE", "MAD", "MAD/MAE")
     higher_is_better = False
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Look whether the references are numbers."""
         first = next((gold_of(sample) for sample in samples), 0.0)
         if not _is_number(first):
-            self.name, self.higher_is_better = "AUC", True
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The figures of numbers, or that of labels."""
-        return ("MAE", "total", "filtered", "RMSE", "MAD", "MAD/MAE") if self.name == "MAE" else ("AUC",)
+            self.name, self.names, self.higher_is_better = "AUC", ("AUC",), True
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
         """Compare what can be compared."""

@@ -190,7 +190,7 @@ class Mcc(CorpusMetric):
     bounds = (-100.0, 100.0)
 
     def __init__(self, name: str = "MCC") -> None:
-        self.name = name
+        self.name, self.names = name, (name,)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
         """Correlate: ``(c·s - Σ tₖpₖ) / √((s² - Σ pₖ²)(s² - Σ tₖ²))``."""
@@ -209,12 +209,7 @@ class AucRoc(CorpusMetric):
     bounds = (0.0, 100.0)
 
     def __init__(self, name: str = "AUC", share: str = "Accuracy") -> None:
-        self.name, self.share = name, share
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The area, and the share of labels that get the higher probability."""
-        return (self.name, self.share)
+        self.name, self.share, self.names = name, share, (name, share)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
         """Rank the probabilities; rows of one label alone have no area."""

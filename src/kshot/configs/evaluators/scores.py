@@ -20,10 +20,7 @@ RIGHT, WRONG = 100.0, 0.0
 class MeasureFamily(Metric):
     """A metric whose measures are alike: a subclass gives their names, and how the values of each are aggregated."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the measures."""
-        return (self.name,)
+    names: tuple[str, ...] = ()
 
     @property
     def details(self) -> tuple[str, ...]:
@@ -68,12 +65,7 @@ class Points(MeasureFamily):
         aggregates: Mapping[str, Aggregate] = {},
     ) -> None:
         self.name, self.bounds, self.higher_is_better = name, bounds, higher_is_better
-        self._rate, self._more, self._aggregates = rate, tuple(more), aggregates
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The name, and those of further figures."""
-        return (self.name, *self._more)
+        self.names, self._rate, self._aggregates = (name, *more), rate, aggregates
 
     def aggregate(self, name: str) -> Aggregate:
         """Return the mean, or what was given."""
@@ -96,7 +88,7 @@ class RightOrWrong(MeasureFamily):
     binary = True
 
     def __init__(self, name: str, same: Callable[[Any, Any], bool] = equal, /) -> None:
-        self.name, self._same = name, same
+        self.name, self.names, self._same = name, (name,), same
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 100 for a right answer, 0 for any other."""
@@ -162,34 +154,27 @@ class BySubset(SeesRows, RightOrWrong):
     ) -> None:
         super().__init__(name, same)
         self._subsets_of = subsets_of
-        self._subsets: tuple[str, ...] = ()
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the subsets that there are."""
-        self._subsets = tuple(
-            dict.fromkeys(name for each in samples for name in self._subsets_of(gold_of(each), each.fields))
-        )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The figure of all, then those of the subsets."""
-        return (self.name, *self._subsets)
+        subsets = dict.fromkeys(name for each in samples for name in self._subsets_of(gold_of(each), each.fields))
+        self.names = (self.name, *subsets)
 
     @property
     def details(self) -> tuple[str, ...]:
         """Those of the subsets."""
-        return self._subsets
+        return self.names[1:]
 
     def aggregate(self, name: str) -> Aggregate:
         """Return the share of right answers; that of a subset whose samples all failed is None."""
-        return SHARE if name in self._subsets else MEAN
+        return SHARE if name in self.details else MEAN
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Any]:
         """Score an answer in all subsets of its sample."""
         gold = gold_of(sample)
         points, own = self.rate(answer, gold), set(self._subsets_of(gold, sample.fields))
         return {self.name: points} | {
-            name: (points / RIGHT, 1.0) if name in own else (0.0, 0.0) for name in self._subsets
+            name: (points / RIGHT, 1.0) if name in own else (0.0, 0.0) for name in self.details
         }
 
 
@@ -250,12 +235,7 @@ class Tally(SeesRows):
         mean: bool = False,
     ) -> None:
         self.name, self.mean = names[0], names[0] if mean else ""
-        self._names, self._counts, self._figures = tuple(names), counts, figures
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the figures."""
-        return self._names
+        self.names, self._counts, self._figures = tuple(names), counts, figures
 
     @property
     def details(self) -> tuple[str, ...]:
