@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.metric import Measure
 from kshot.core.records import AskFailed, Failed
 from kshot.core.regexes import SECONDS, compiled
 from kshot.metrics.metric import (
@@ -19,7 +17,6 @@ from kshot.metrics.metric import (
     MultiRef,
     best_over_references,
     checked_choice,
-    measures_of,
     reference_list,
 )
 from kshot.metrics.words import ARTICLES, bag_f1, normalise, plain_words
@@ -275,12 +272,8 @@ class _ByRule(Accuracy):
 
     def __init__(self, name: str, rule: str) -> None:
         super().__init__()
-        self.name, self._rule = name, rule
-
-    @property
-    def measures(self) -> Sequence[Measure]:
-        """The share of right options."""
-        return [replace(measure, rule=self._rule, detail=self.name == self._rule) for measure in measures_of(self)]
+        self.name, self.rule = name, rule
+        self.details = (name,) if name == rule else ()
 
 
 def _stripped(value: Any) -> Any:

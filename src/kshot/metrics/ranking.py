@@ -197,6 +197,8 @@ class AnswerComponents(Metric):
     The target is ``Evidence``. Several metrics that share one ``EvidenceFinder`` compare no text twice.
     """
 
+    measures: Sequence[Measure] = ()
+
     def __init__(
         self,
         corpus: Corpus | EvidenceFinder | None = None,
@@ -206,12 +208,7 @@ class AnswerComponents(Metric):
         self._rated_by = checked_measures(measures, evidence=True)
         if self.finder.corpus is None and any(measure.budget is not None for measure in self._rated_by):
             raise UsageError("a token budget needs a corpus whose passages have their token counts")
-        self._measures = tuple(measure.reported for measure in self._rated_by)
-
-    @property
-    def measures(self) -> Sequence[Measure]:
-        """Those that were asked for."""
-        return self._measures
+        self.measures = tuple(measure.reported for measure in self._rated_by)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, float]:
         """Rate the ranking of a sample against its evidence."""
@@ -301,17 +298,14 @@ class Relevance(Metric):
     ties. A question with an empty list, or without a relevant id, has the value 0 and counts.
     """
 
+    measures: Sequence[Measure] = ()
+
     def __init__(self, measures: Iterable[RankingMeasure | str] = (nDCG @ 10,)) -> None:
         ranking = checked_measures(measures, evidence=False)
-        self._measures = tuple(measure.reported for measure in ranking)
+        self.measures = tuple(measure.reported for measure in ranking)
         # pytrec-eval has no RR@k: the cutoff is applied to RR
         self._plan = {str(m): (RR if m.name == RR.name else m, m.cutoff) for m in ranking}
         self._computed = tuple(dict.fromkeys(str(measure) for measure, _ in self._plan.values()))
-
-    @property
-    def measures(self) -> Sequence[Measure]:
-        """Those that were asked for."""
-        return self._measures
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, float]:
         """Rate the ranking of a sample against its grades."""

@@ -106,8 +106,12 @@ class JudgeEvaluator(SeesRows):
 
     def request(self, sample: Sample, text: str, *, gold: Any, **more: Any) -> Request:
         """Return what the judge is asked about a text; ``more`` are columns beside those of the row."""
+        counts = {
+            "prediction_en_word_count": len(re.findall(r"\b[a-zA-Z]+\b", text)),
+            "prediction_cn_word_count": len(re.findall(r"[\u4e00-\u9fff]", text)),
+        }
         own = {"prediction": text, "model_answer": text, "reference": gold, "obj_gold": gold}
-        prompt = self._prompt({**_word_counts(text), **sample.fields, **more, **own})
+        prompt = self._prompt({**counts, **sample.fields, **more, **own})
         return Generate(prompt, max_tokens=self.max_tokens, role="judge")
 
     def cleaned(self, answer: Any) -> str:
@@ -122,13 +126,6 @@ class JudgeEvaluator(SeesRows):
         if not all(isinstance(each["content"], str) for each in messages):
             raise DataError("the judge's prompt holds images, and kshot asks judges about text alone")
         return Prompt(messages=tuple(Message(each["role"], each["content"]) for each in messages))
-
-
-def _word_counts(text: str) -> dict[str, int]:
-    return {
-        "prediction_en_word_count": len(re.findall(r"\b[a-zA-Z]+\b", text)),
-        "prediction_cn_word_count": len(re.findall(r"[\u4e00-\u9fff]", text)),
-    }
 
 
 def added(found: Sequence[Any]) -> dict[str, Any]:
