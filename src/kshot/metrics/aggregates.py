@@ -60,14 +60,16 @@ def _bleu(sums: Sums) -> float:
 
 def _chrf(sums: Sums, beta: int) -> float:
     """Return chrF of, for each order, (n-grams of the prediction, of the reference, common ones), by sacrebleu."""
-    return float(_sacrebleu_chrf(len(sums) // 3, beta)._compute_score_from_stats(sums).score)  # noqa: SLF001 - it has no public name
+    scorer = chrf_scorer(len(sums) // 3, 0, beta)  # words and characters count alike once they are counted
+    return float(scorer._compute_score_from_stats(sums).score)  # noqa: SLF001 - it has no public name
 
 
 @cache
-def _sacrebleu_chrf(orders: int, beta: int) -> Any:
+def chrf_scorer(char_order: int, word_order: int, beta: int) -> Any:
+    """Return sacrebleu's chrF."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return CHRF(char_order=orders, word_order=0, beta=beta)  # words and characters count alike once they are counted
+    return CHRF(char_order=char_order, word_order=word_order, beta=beta)
 
 
 def _ter(sums: Sums) -> float:

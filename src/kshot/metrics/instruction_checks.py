@@ -54,10 +54,6 @@ def _found(pattern: str, text: str) -> list[str]:
         return [match.group() for match in re.finditer(re.escape(pattern), text, re.IGNORECASE)]
 
 
-def _sentences(text: str) -> int:
-    return len(_sentence_splitter().tokenize(text))
-
-
 @cache
 def _sentence_splitter() -> Any:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -161,7 +157,9 @@ CHECKS: Mapping[str, Check] = {
         text.lower().count(str(o["letter"]).lower()), o, "let_frequency", "let_relation"
     ),
     "language:response_language": lambda text, o: _is_language(text, o["language"]),
-    "length_constraints:number_sentences": lambda text, o: _compared(_sentences(text), o, "num_sentences"),
+    "length_constraints:number_sentences": lambda text, o: _compared(
+        len(_sentence_splitter().tokenize(text)), o, "num_sentences"
+    ),
     "length_constraints:number_paragraphs": _paragraphs,
     "length_constraints:number_words": lambda text, o: _compared(len(re.findall(r"\w+", text)), o, "num_words"),
     "length_constraints:nth_paragraph_first_word": _first_word,

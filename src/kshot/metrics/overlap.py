@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kshot.core.errors import UsageError
 from kshot.core.metric import Measure
-from kshot.metrics.aggregates import BLEU, chrf
+from kshot.metrics.aggregates import BLEU, chrf, chrf_scorer
 from kshot.metrics.aggregates import TER as EDITS_PER_WORD
 from kshot.metrics.metric import PERCENT, Metric, checked_choice, reference_texts
 
@@ -90,13 +90,6 @@ class Bleu(Metric):
         return f"Bleu(tokenize={self.tokenize!r}, lowercase={self.lowercase})"
 
 
-@cache
-def _chrf_scorer(char_order: int, word_order: int, beta: int) -> Any:
-    from sacrebleu.metrics.chrf import CHRF
-
-    return CHRF(char_order=char_order, word_order=word_order, beta=beta)
-
-
 class Chrf(Metric):
     """chrF by sacrebleu, of the whole corpus: F-score of character n-grams, in which recall counts ``beta`` times.
 
@@ -124,11 +117,9 @@ class Chrf(Metric):
         """Return the statistics that one text adds to the corpus."""
         references = [[text] for text in reference_texts(reference, self.name)]
         # sacrebleu adds up the same lists for its significance tests
-        (counts,) = self._scorer()._extract_corpus_statistics([str(prediction)], references)  # noqa: SLF001 - as above
+        scorer = chrf_scorer(self.char_order, self.word_order, self.beta)
+        (counts,) = scorer._extract_corpus_statistics([str(prediction)], references)  # noqa: SLF001 - as above
         return {self.name: tuple(float(count) for count in counts)}
-
-    def _scorer(self) -> Any:
-        return _chrf_scorer(self.char_order, self.word_order, self.beta)
 
 
 @cache
