@@ -31,7 +31,7 @@ _CALLED = re.compile(r"assert\s+(\w+)\(")
 _STARS = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json"
 )
-_CONTEST_HEAD = "\n".join(
+CONTEST_HEAD = "\n".join(
     [
         *(f"from {name} import *" for name in (*_STARS.split(), "builtins", "typing")),
         *(f"import {name}" for name in _STARS.split()),
@@ -143,28 +143,37 @@ def contest_seconds(sample: Mapping[str, Any], seconds: float) -> float:
     return (seconds + 1) * len(sample["inputs"]) + _MARGIN_SECONDS
 
 
-def contest_case(sample: Mapping[str, Any], program: str, seconds: float, *, same_kind: bool) -> Case:
-    """Return a solution of a contest's task, and its tests: calls of a function, or inputs and outputs."""
+def contest_tests(
+    sample: Mapping[str, Any],
+    program: str,
+    seconds: float,
+    printed: Callable[[str, str], bool],
+    same: Callable[..., bool],
+    *,
+    in_json: bool = False,
+) -> str:
+    """Return the tests of a contest's task: calls of its function, or what the function ``code`` prints for each input.
+
+    ``printed`` compares outputs, ``same`` values. ``in_json``: values are written as JSON, and results must be such.
+    """
     pairs = list(zip(sample["inputs"], sample["outputs"], strict=True))
     name = sample.get("fn_name")
     if name is None:
-        lines = [f"assert printed(output_of(code, {joined(i)!r}, {seconds}), {joined(o)!r})" for i, o in pairs]
-        helpers = (_judged.within, _judged.output_of, _judged.printed)
-        return _CONTEST_HEAD + as_function(_unguarded(program)), with_helpers("\n".join(lines), *helpers)
-    called = f"Solution().{name}" if "class Solution" in program else name
-    same = _judged.same_kind if same_kind else _judged.equal_values
-    lines = [f"solve = {called}"]
+        compare = printed.__name__
+        lines = [f"assert {compare}(output_of(code, {_joined(i)!r}, {seconds}), {_joined(o)!r})" for i, o in pairs]
+        return with_helpers("\n".join(lines), _judged.within, _judged.output_of, printed)
+    lines = [f"solve = {'Solution().' if 'class Solution' in program else ''}{name}"]
     for given, wanted in pairs:
-        values = [json.loads(line) for line in given.split("\n")]
-        values = _judged.with_int_keys(values) if isinstance(values[0], dict) else values
-        expected = _judged.with_int_keys(json.loads(wanted))
-        lines.append(f"assert returned(as_json(within({seconds}, solve, *{values!r})), {expected!r}, {same.__name__})")
-    return _CONTEST_HEAD + program, with_helpers(
-        "\n".join(lines), _judged.within, _judged.as_json, _judged.returned, same
-    )
+        values = [json.loads(line) for line in given.split("\n")] if in_json else given
+        values = _judged.with_int_keys(values) if values and isinstance(values[0], dict) else values
+        expected = _judged.with_int_keys(json.loads(wanted) if in_json else wanted)
+        result = f"within({seconds}, solve, *{values!r})"
+        result = f"as_json({result})" if in_json else result
+        lines.append(f"assert returned({result}, {expected!r}, {same.__name__})")
+    return with_helpers("\n".join(lines), _judged.within, _judged.as_json, _judged.returned, same)
 
 
-def joined(text: Any) -> str:
+def _joined(text: Any) -> str:
     """Return an input or an output as one text; some tasks have a list of lines."""
     return "\n".join(map(str, text)) if isinstance(text, list) else str(text)
 
@@ -181,7 +190,7 @@ def as_function(program: str) -> str:
     return "\n".join(written)
 
 
-def _unguarded(program: str) -> str:
+def unguarded(program: str) -> str:
     """Take the last ``if __name__ == "__main__"`` away from what it guards."""
     try:
         *before, last = ast.parse(program).body

@@ -17,17 +17,17 @@ from kshot.configs.evaluators import _judged
 from kshot.configs.evaluators.basic import CompletedPrograms, humaneval_columns
 from kshot.configs.evaluators.factories import Factory, with_options
 from kshot.configs.evaluators.program_tests import (
+    CONTEST_HEAD,
     Case,
     as_function,
-    contest_case,
     contest_seconds,
+    contest_tests,
     fenced,
-    joined,
     leetcode_programs,
     leetcode_tests,
     mbpp_program,
     of_same_kind,
-    with_helpers,
+    unguarded,
     without_language,
 )
 from kshot.configs.evaluators.scores import Counts, RightInRow, Tally, columns, gold_of, text_of
@@ -166,12 +166,15 @@ def _humaneval_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -
 def _contest_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
     seconds = float(options.get("timeout", _CONTEST_SECONDS))
     last = options.get("extractor_version", "v1") == "v2"
+    same = _judged.same_kind if _is_opencompass(name) else _judged.equal_values
 
     def cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
         (written,) = columns(row, "evaluation_sample", hint="LiveCodeBench has its inputs and outputs there.")
         sample = json.loads(written)
-        case = contest_case(sample, fenced(reply, last=last), seconds, same_kind=_is_opencompass(name))
-        return [case], contest_seconds(sample, seconds)
+        program = fenced(reply, last=last)
+        tests = contest_tests(sample, program, seconds, _judged.printed, same, in_json=True)
+        program = as_function(unguarded(program)) if sample.get("fn_name") is None else program
+        return [(CONTEST_HEAD + program, tests)], contest_seconds(sample, seconds)
 
     return PassedAtK("LiveCodeBench", cases, 1)
 
@@ -384,7 +387,7 @@ def _bigcodebench(name: Name, options: Mapping[str, Any], scope: Scope) -> Metri
 
 _TEST_SECONDS, _ALL_SECONDS = 4.0, 11.0
 """What a test, and all tests of a program, may take."""
-_CONTEST_HEAD = """
+_TACO_HEAD = """
 import sys, time, itertools, collections, math, fractions, random, heapq
 from itertools import accumulate, combinations, permutations, product
 from collections import ChainMap, Counter, OrderedDict, defaultdict, deque
@@ -406,29 +409,12 @@ def first_block(reply: str) -> str:
     return without_language(blocks[0])
 
 
-def judged_case(sample: Mapping[str, Any], program: str) -> Case:
-    """Return a program and its tests: calls of a function, or inputs and outputs."""
-    head = _CONTEST_HEAD + (_NUMPY if re.search(r"\bnp\b", program) else "")
-    pairs = list(zip(sample["inputs"], sample["outputs"], strict=True))
-    name = sample.get("fn_name")
-    if name is None:
-        lines = [
-            f"assert printed_loosely(output_of(code, {joined(given)!r}, {_TEST_SECONDS}), {joined(wanted)!r})"
-            for given, wanted in pairs
-        ]
-        helpers = (_judged.within, _judged.output_of, _judged.printed_loosely)
-        return head + as_function(program), with_helpers("\n".join(lines), *helpers)
-    lines = [f"solve = {'Solution().' if 'class Solution' in program else ''}{name}"]
-    for given, wanted in pairs:
-        values = _judged.with_int_keys(given) if given and isinstance(given[0], dict) else given
-        expected = _judged.with_int_keys(wanted)
-        lines.append(f"assert returned(within({_TEST_SECONDS}, solve, *{values!r}), {expected!r}, same_kind)")
-    return head + program, with_helpers("\n".join(lines), _judged.within, _judged.returned, _judged.same_kind)
-
-
 def _judged_cases(gold: Any, row: Row, reply: str) -> tuple[list[Case], float]:  # noqa: ARG001 - the row has the tests
     (written,) = columns(row, "input_output", hint="TACO and APPS have inputs and outputs there.")
-    return [judged_case(json.loads(written), first_block(reply))], _ALL_SECONDS
+    sample, program = json.loads(written), first_block(reply)
+    tests = contest_tests(sample, program, _TEST_SECONDS, _judged.printed_loosely, _judged.same_kind)
+    head = _TACO_HEAD + (_NUMPY if re.search(r"\bnp\b", program) else "")
+    return [(head + (as_function(program) if sample.get("fn_name") is None else program), tests)], _ALL_SECONDS
 
 
 EVALUATORS: dict[str, Factory] = {
