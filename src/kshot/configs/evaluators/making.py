@@ -11,7 +11,6 @@ from kshot.configs.evaluators import (
     exams,
     judges,
     long_contexts,
-    losses,
     math,
     options,
     program_tests,
@@ -29,7 +28,7 @@ from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
 EVALUATORS: dict[str, Factory] = merged(
-    *(each.EVALUATORS for each in (basic, bfcl, exams, judges, long_contexts, losses, math, options)),
+    *(each.EVALUATORS for each in (basic, bfcl, exams, judges, long_contexts, math, options)),
     *(each.EVALUATORS for each in (program_tests, programs, row_groups, summaries, vision)),
 )
 
