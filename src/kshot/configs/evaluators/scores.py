@@ -135,8 +135,7 @@ class SeesRows(MeasureFamily):
     """A metric whose names depend on the rows: it is shown all of them before the first answer is scored."""
 
     def see(self, samples: Iterable[Sample]) -> None:
-        """Look at the samples."""
-        raise NotImplementedError
+        """Look at the samples; by default there is nothing to find out."""
 
 
 class BySubset(SeesRows, RightOrWrong):
@@ -245,9 +244,6 @@ class Tally(SeesRows):
     def aggregate(self, name: str) -> Aggregate:
         """Return the figure of the sums, which only the metric knows."""
         return MEAN if name == self.mean else OfSums(lambda sums: self.figures(sums).get(name))
-
-    def see(self, samples: Iterable[Sample]) -> None:
-        """Look at no sample: the names are known."""
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Return what is counted of one sample."""
