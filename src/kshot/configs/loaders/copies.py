@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, listed_rows, one_file, without
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, columns, known, one_file, without
 from kshot.configs.rows import Splits
 from kshot.core.records import Row
 
@@ -103,7 +103,7 @@ def _medxpert_row(row: Row) -> Row:
 
 def _materials(place: DataPlace) -> Splits:
     name = f"matbench_base_fold_0_{place.text('task')}_test.json"
-    return listed_rows(place, name, change=lambda row: {"problem": row["problem"], "answer": row["answer"]})
+    return place.listed_rows(name, change=columns(problem="problem", answer="answer"))
 
 
 def _chemistry_row(row: Row) -> Row:

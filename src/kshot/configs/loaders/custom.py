@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from kshot.configs.loaders.reading import DataPlace, Loader, MissingFileError, changed
+from kshot.configs.loaders.reading import DataPlace, Loader, MissingFileError, changed, without
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -26,7 +26,7 @@ def _custom(place: DataPlace, *, repeated: bool) -> Splits:
     rows = _rows(place, path)
     if place.framework == "ais_bench":
         rows = [_with_length(row) for row in rows]
-    return [row for row in rows for _ in range(place.number("num_repeats", 1))] if repeated else rows
+    return place.repeated(rows) if repeated else rows
 
 
 def _rows(place: DataPlace, path: Path) -> list[Row]:
@@ -45,7 +45,7 @@ def _with_length(row: Row) -> Row:
     """Rename a row's own limit on the length of its reply, as AISBench does."""
     if "max_tokens" not in row:
         return row
-    rest = {name: value for name, value in row.items() if name != "max_tokens"}
+    rest = without(row, "max_tokens")
     return rest if row["max_tokens"] is None else {**rest, "max_out_len": row["max_tokens"]}
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from kshot.configs.loaders.reading import DataPlace, Loader, changed
+from kshot.configs.loaders.reading import DataPlace, Loader, changed, columns
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 
 _MMLU_COLUMNS = ("input", "A", "B", "C", "D", "target")
 _CMMLU_COLUMNS = ("question", "A", "B", "C", "D", "answer")
+_CMMLU_RAW = columns(question="Question", A="A", B="B", C="C", D="D", answer="Answer")
 _LETTERS = "ABCDEFGHIJKLMNOP"
 _OPENING = "A: Let's think step by step."
 """How the worked answers of MMLU-Pro begin."""
@@ -60,10 +61,6 @@ def _cmmlu(place: DataPlace) -> Splits:
         return rows
 
     return place.splits(("dev", "test"), read)
-
-
-def _cmmlu_row(row: Row) -> Row:
-    return {"question": row["Question"], **{letter: row[letter] for letter in "ABCD"}, "answer": row["Answer"]}
 
 
 # ---- MMLU-Pro ----
@@ -124,29 +121,24 @@ def _agieval(place: DataPlace) -> Splits:
     return place.json_lines(path, partial(_agieval_row, place.framework))
 
 
-def _listed(place: DataPlace, path_parts: tuple[str, ...], key: str) -> list[Row]:
-    path = place.file(*path_parts)
-    found = place.json(path)
-    rows = found.get(key) if isinstance(found, Mapping) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"it has no list of rows under {key!r}", where=str(path))
-    return rows
-
-
 def _examples(place: DataPlace) -> Splits:
     """Read BBH and CHARM: a JSON file for each task, its rows under ``examples``."""
-    return _listed(place, (f"{place.text('name')}.json",), "examples")
+    return place.rows_under("examples", place.file(f"{place.text('name')}.json"))
+
+
+def _gaokao(place: DataPlace) -> Splits:
+    return place.rows_under("example", place.file(place.text("filename").lstrip("/")))
 
 
 LOADERS = {
     **dict.fromkeys(("MMLUDataset", "MMLUArabicDataset"), Loader(_mmlu, _mmlu_row)),
     "CEvalDataset": Loader(_ceval),
-    **dict.fromkeys(("CMMLUDataset", "FinanceIQDataset"), Loader(_cmmlu, _cmmlu_row)),
+    **dict.fromkeys(("CMMLUDataset", "FinanceIQDataset"), Loader(_cmmlu, _CMMLU_RAW)),
     "MMLUProDataset": Loader(_mmlu_pro, _mmlu_pro_row, hub="TIGER-Lab/MMLU-Pro"),
     "RaceDataset": Loader(_race, _race_row),
     "AGIEvalDataset_v2": Loader(
         _agieval, partial(_agieval_row, ""), lambda row: not isinstance(row.get("options"), str)
     ),
     **dict.fromkeys(("BBHDataset", "CharmDataset"), Loader(_examples)),
-    "GaokaoBenchDataset": Loader(lambda place: _listed(place, (place.text("filename").lstrip("/"),), "example")),
+    "GaokaoBenchDataset": Loader(_gaokao),
 }

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 from functools import partial
-from itertools import count
 
-from kshot.configs.loaders.options import circular_rows, with_options
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, listed_rows, one_file, typed
+from kshot.cleanups.formulas import last_box
+from kshot.configs.loaders.options import cloze_or_options, with_options
+from kshot.configs.loaders.reading import DataPlace, Loader, columns, one_file, split_files, typed
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.tables.files import read_file
-
-_BOX = "\\boxed"
-
-
-def last_box(text: str) -> str | None:
-    r"""Return what the last ``\boxed{…}`` of a solution holds; None where there is none, or where it does not end.
-
-    Of several it is the last by the word alone: a last ``\boxed 5``, without braces, hides those before it.
-    """
-    start = text.rfind(_BOX)
-    if start < 0:
-        return None
-    depth = 0
-    for place in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
-        if text[place] == "}" and depth == 0:
-            inner = text[start:place]
-            return inner[len(_BOX) + 1 :] if inner.startswith(f"{_BOX}{{") else None
-    return None
 
 
 def _math_row(row: Row) -> Row:
@@ -40,16 +20,13 @@ def _math_row(row: Row) -> Row:
 
 def _math(place: DataPlace) -> Splits:
     path = place.file(place.text("file_name", "math.json")) if place.root.is_dir() else place.file()
-    found = place.json(path)
-    if not isinstance(found, Mapping):
-        raise DataError("it must hold an object: a problem and its solution under each name", where=str(path))
-    rows = [row for name, raw in found.items() for row in changed([raw], _math_row, f"{path}, {name!r}")]
+    rows = place.named_rows(path, _math_row, "a problem and its solution")
     return {"test": rows, "train": rows}
 
 
 def _has_box(row: Row) -> bool:
     """Whether a row is raw: a solution without a box is an answer already."""
-    return _BOX in str(row.get("solution"))
+    return "\\boxed" in str(row.get("solution"))
 
 
 def _aime_row(row: Row) -> Row:
@@ -61,21 +38,12 @@ def _aime_row(row: Row) -> Row:
 
 def _mathbench(place: DataPlace) -> Splits:
     name = place.text("name")
-    return place.json_lines(place.file(f"{name}.jsonl"), _mathbench_row(name, place.options.get("with_circular", True)))
-
-
-def _mathbench_row(name: str, circular: object) -> Change:
-    numbers = count()
-
-    def change(row: Row) -> Row | list[Row]:
-        number = next(numbers)
-        if "cloze" in name:
-            return {"question": row["question"].strip(), "answer": row["answer"].strip()}
-        if circular:
-            return circular_rows(row, number)
-        return {"question": with_options(row, row["options"]), "answer": row["answer"].strip()}
-
-    return change
+    change = cloze_or_options(
+        name,
+        lambda row: {"question": with_options(row, row["options"]), "answer": row["answer"].strip()},
+        circular=bool(place.options.get("with_circular", True)),
+    )
+    return place.json_lines(place.file(f"{name}.jsonl"), change)
 
 
 # ---- MGSM, TheoremQA ----
@@ -110,17 +78,8 @@ def _olympiad_row(row: Row) -> Row:
 
 
 def _olympiad(place: DataPlace) -> Splits:
-    rows = listed_rows(place, f"{place.text('name')}.json", change=_olympiad_row)
+    rows = place.listed_rows(f"{place.text('name')}.json", change=_olympiad_row)
     return {"test": rows, "train": rows}
-
-
-def _bbeh(place: DataPlace) -> Splits:
-    path = place.file(place.text("name"), "task.json")
-    found = place.json(path)
-    rows = found.get("examples") if isinstance(found, dict) else None
-    if not isinstance(rows, list):
-        raise DataError("it has no list of rows under 'examples'", where=str(path))
-    return rows
 
 
 # ---- some examples, repeated ----
@@ -145,31 +104,32 @@ def _simpleqa(place: DataPlace) -> Splits:
 
 def _live(place: DataPlace, *, version: str, options: bool) -> Splits:
     change = _stem_row if options else None
-    return _chosen(place, listed_rows(place, f"{place.text('version', version)}.json", change=change))
+    return _chosen(place, place.listed_rows(f"{place.text('version', version)}.json", change=change))
 
 
 def _stem_row(row: Row) -> Row:
     return {"question": "\n".join([row["question"], *row["options"]]), "answer": row["answer"]}
 
 
+def _as_text(column: str) -> Loader:
+    """Return a loader of a list of rows, in which a column becomes text."""
+    return Loader(lambda place: place.listed_rows(change=lambda row: {**row, column: str(row[column])}))
+
+
 LOADERS = {
     "MATHDataset": Loader(_math, _math_row, _has_box),
-    "GSM8KDataset": Loader(
-        lambda place: place.splits(("train", "test"), lambda split: place.json_lines(place.file(f"{split}.jsonl")))
-    ),
+    "GSM8KDataset": split_files(train="train.jsonl", test="test.jsonl"),
     "Aime2024Dataset": one_file(_aime_row, "aime.jsonl"),
     **dict.fromkeys(("Aime2025Dataset", "Aime2026Dataset"), one_file()),
     "MathBenchDataset": Loader(_mathbench),
     "MGSMSDataset": Loader(_mgsm),
     "TheoremQADataset": Loader(_theorems),
-    "TheoremQADatasetV3": Loader(partial(listed_rows, change=lambda row: {**row, "Answer": str(row["Answer"])})),
+    "TheoremQADatasetV3": _as_text("Answer"),
     "CMOFibDataset": one_file(_aime_row, "cmo.jsonl"),
-    "KCLEDataset": one_file(lambda row: {"input": row["input"], "target": row["target"]}),
-    "GaoKaoMATHDataset": Loader(
-        partial(listed_rows, change=lambda row: {**row, "extract_answer": str(row["extract_answer"])})
-    ),
+    "KCLEDataset": one_file(columns(input="input", target="target")),
+    "GaoKaoMATHDataset": _as_text("extract_answer"),
     "OlympiadBenchDataset": Loader(_olympiad, _olympiad_row),
-    "BBEHDataset": Loader(_bbeh),
+    "BBEHDataset": Loader(lambda place: place.rows_under("examples", place.file(place.text("name"), "task.json"))),
     "SimpleQADataset": Loader(_simpleqa),
     "LiveStemBenchDataset": Loader(partial(_live, version="livestembench-20241227", options=True), _stem_row),
     "LiveReasonBenchDataset": Loader(partial(_live, version="livereasonbench-20241202", options=False)),

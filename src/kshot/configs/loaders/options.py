@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
 
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, listed_files, one_file, without
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, one_file, split_files, without
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -87,11 +88,6 @@ def _commonsense_row(row: Row) -> Row:
     return {"question": question, **letters, "answerKey": row["answerKey"]}
 
 
-def _commonsense(place: DataPlace) -> Splits:
-    files = {"train": "train_rand_split.jsonl", "validation": "dev_rand_split.jsonl"}
-    return place.splits(files, lambda split: place.json_lines(place.file(files[split]), _commonsense_row))
-
-
 # ---- HellaSwag ----
 
 
@@ -119,15 +115,10 @@ def _either(change: Change) -> Change:
     return lambda row: change(row) if "query" in row else _hellaswag_hub(row)
 
 
-def _hellaswag_examples(place: DataPlace) -> Splits:
-    files = {"train": "hellaswag_train_sampled25.jsonl", "val": "hellaswag.jsonl"}
-    return place.splits(files, lambda split: place.json_lines(place.file(files[split]), _LETTERED))
-
-
 # ---- questions with four options under one key ----
 
 
-def circular_rows(row: Row, number: int) -> list[Row]:
+def _circular_rows(row: Row, number: int) -> list[Row]:
     """Return a question four times, its options in another order each; the answer tells question, letter and order."""
     rows: list[Row] = []
     for order in ORDERS:
@@ -143,19 +134,26 @@ def with_options(row: Row, options: Sequence[Any]) -> str:
     return f"{row['question'].strip()}\n{lines}"
 
 
-def _wikibench(place: DataPlace) -> Splits:
-    """Read WikiBench, which names a file, and CompassBench, whose path is one."""
-    name, numbers = place.text("name"), count()
-    path = place.file(place.text("filename").lstrip("/")) if "filename" in place.options else place.only_file()
+def cloze_or_options(name: str, change: Change, *, circular: bool) -> Change:
+    """Return the change for rows of a task: ``change``, unless its name says cloze, or its options go in a circle."""
+    numbers = count()
 
-    def change(row: Row) -> Row | list[Row]:
+    def changed_row(row: Row) -> Row | list[Row] | None:
         number = next(numbers)
         if "cloze" in name:
             return {"question": row["question"].strip(), "answer": row["answer"].strip()}
-        if "circular" in name:
-            return circular_rows(row, number)
-        return {**row, "question": with_options(row, row["options"])}
+        return _circular_rows(row, number) if circular else change(row)
 
+    return changed_row
+
+
+def _wikibench(place: DataPlace) -> Splits:
+    """Read WikiBench, which names a file, and CompassBench, whose path is one."""
+    name = place.text("name")
+    path = place.file(place.text("filename").lstrip("/")) if "filename" in place.options else place.only_file()
+    change = cloze_or_options(
+        name, lambda row: {**row, "question": with_options(row, row["options"])}, circular="circular" in name
+    )
     return place.json_lines(path, change)
 
 
@@ -178,12 +176,6 @@ def _winogrande_row(row: Row, *, lettered: bool) -> Row:
 
 
 _NUMBERED_ANSWER, _LETTERED_ANSWER = (partial(_winogrande_row, lettered=lettered) for lettered in (False, True))
-
-
-def _winogrande_examples(place: DataPlace) -> Splits:
-    return place.splits(
-        ("train_xs", "dev"), lambda split: place.json_lines(place.file(f"{split}.jsonl"), _LETTERED_ANSWER)
-    )
 
 
 # ---- PIQA and SIQA: a file of rows and a file of labels ----
@@ -335,23 +327,29 @@ def _wsc_row(row: Row) -> Row:
     return _with_name(row, split=lambda text: text.split(" "), between=" ")
 
 
+# CLUEWSC, CHID, TNews, CSL, BoolQ, WiC and WSC: their ``data_files`` are read elsewhere, so only rows change.
 LOADERS = {
     "ARCDataset": Loader(_arc, _arc_row),
     "GPQADataset": Loader(_gpqa),
     "OBQADataset": one_file(_openbook_row, "test.jsonl"),
-    "commonsenseqaDataset": Loader(_commonsense, _commonsense_row),
+    "commonsenseqaDataset": split_files(
+        _commonsense_row, train="train_rand_split.jsonl", validation="dev_rand_split.jsonl"
+    ),
     "HellaswagDataset": one_file(_either(_NUMBERED), "hellaswag.jsonl"),
     "HellaswagDataset_V2": one_file(_either(_LETTERED), "hellaswag.jsonl"),
-    "HellaswagDatasetwithICE": Loader(_hellaswag_examples, _either(_LETTERED)),
+    "HellaswagDatasetwithICE": replace(
+        split_files(_LETTERED, train="hellaswag_train_sampled25.jsonl", val="hellaswag.jsonl"),
+        change=_either(_LETTERED),
+    ),
     **dict.fromkeys(("WikiBenchDataset", "CompassBenchObjectiveV1_3"), Loader(_wikibench)),
     "WinograndeDataset": one_file(_NUMBERED_ANSWER, "dev.jsonl"),
     "WinograndeDatasetV2": one_file(_LETTERED_ANSWER, "dev.jsonl"),
-    "WinograndeDatasetV3": Loader(_winogrande_examples, _LETTERED_ANSWER),
+    "WinograndeDatasetV3": split_files(_LETTERED_ANSWER, train_xs="train_xs.jsonl", dev="dev.jsonl"),
     "PIQADataset": _pair(lambda row, label: {**without(row, "id"), "label": label}),
     "PIQADatasetV2": _pair(lambda row, label: {**without(row, "id"), "answer": "NULL" if label < 0 else "AB"[label]}),
     "siqaDataset": _pair(lambda row, label: {**row, "label": label}),
     "siqaDataset_V2": _pair(_siqa_candidates),
-    **dict.fromkeys(("BoolQDataset", "WiCDataset"), listed_files(_truth_number)),
+    **dict.fromkeys(("BoolQDataset", "WiCDataset"), one_file(_truth_number)),
     **dict.fromkeys(
         ("BoolQDatasetV2", "WiCDatasetV2"),
         one_file(_truth_letter, "val.jsonl", is_raw=_IS_UNDECIDED),
@@ -363,12 +361,12 @@ LOADERS = {
         lambda row: {**row, "label": "AB"[int(row["label"])]}, "dev.json", is_raw=_is_unlettered
     ),
     "AXDatasetV2": one_file(partial(_relabelled, labels=_ENTAILMENT), is_raw=_is_unlettered),
-    "CluewscDataset": listed_files(partial(_with_name, split=list, between="")),
-    "CHIDDataset": listed_files(_chid_row),
-    "TNewsDataset": listed_files(lambda row: {**row, "label_desc2": known(_NEWS, row["label_desc"], "label_desc")}),
-    "CslDataset": listed_files(lambda row: {**row, "keywords": "，".join(row["keyword"])}),
+    "CluewscDataset": one_file(partial(_with_name, split=list, between="")),
+    "CHIDDataset": one_file(_chid_row),
+    "TNewsDataset": one_file(lambda row: {**row, "label_desc2": known(_NEWS, row["label_desc"], "label_desc")}),
+    "CslDataset": one_file(lambda row: {**row, "keywords": "，".join(row["keyword"])}),
     "EprstmtDatasetV2": one_file(_reviews_row, is_raw=_is_unlettered),
-    "WSCDataset": listed_files(_wsc_row),
+    "WSCDataset": one_file(_wsc_row),
     "COPADatasetV2": one_file(partial(_numbered, letters="AB"), is_raw=_is_unlettered),
     "CBDatasetV2": one_file(partial(_relabelled, labels=_COMMITMENT), is_raw=_is_unlettered),
     "AnliDataset": one_file(partial(_relabelled, labels=_ADVERSARIAL), is_raw=_is_unlettered),

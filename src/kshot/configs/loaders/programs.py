@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, without
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -13,8 +13,7 @@ _X_LANGUAGES = ("python", "cpp", "go", "java", "js", "rust")
 
 
 def _humaneval(place: DataPlace) -> Splits:
-    rows = place.json_lines(place.only_file("human-eval-v2-20210705.jsonl"))
-    return [row for row in rows for _ in range(place.number("num_repeats", 1))]
+    return place.repeated(place.json_lines(place.only_file("human-eval-v2-20210705.jsonl")))
 
 
 def _tested(row: Row, *, case: bool = True, plain: bool, task: str = "") -> Row:
@@ -29,8 +28,7 @@ def _tested(row: Row, *, case: bool = True, plain: bool, task: str = "") -> Row:
 
 
 def _sanitized_row(row: Row) -> Row:
-    made = {name: value for name, value in row.items() if name != "prompt"}
-    return _tested({**made, "text": row["prompt"]}, case=False, plain=True, task="task_id")
+    return _tested({**without(row, "prompt"), "text": row["prompt"]}, case=False, plain=True, task="task_id")
 
 
 _MBPP = partial(_tested, plain=True)
@@ -60,8 +58,7 @@ def _parted_loader(change: Change, first: int, last: int | None) -> Loader:
 
 
 def _mbpp_plus(place: DataPlace) -> Splits:
-    rows = place.json_lines(place.only_file("mbpp_plus.jsonl"), _MBPP_PLUS)
-    return [row for row in rows for _ in range(place.number("num_repeats", 1))]
+    return place.repeated(place.json_lines(place.only_file("mbpp_plus.jsonl"), _MBPP_PLUS))
 
 
 def _lcbench(place: DataPlace) -> Splits:

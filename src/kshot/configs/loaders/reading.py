@@ -155,6 +155,29 @@ class DataPlace:
         except ValueError as exc:
             raise DataError(f"its JSON cannot be read: {exc}", where=str(path)) from exc
 
+    def listed_rows(self, *names: str, change: Change | None = None) -> list[Row]:
+        """Read a JSON file that holds a list of rows; the root itself if there is no name."""
+        path = self.file(*names) if names else self.only_file()
+        found = self.json(path)
+        if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
+            raise DataError("it must hold a list of rows", where=str(path))
+        return [row for number, raw in enumerate(found) for row in changed([raw], change, f"{path}, row {number}")]
+
+    def rows_under(self, key: str, path: Path, what: str = "rows") -> list[Row]:
+        """Read a JSON file that holds a list of rows under a key; ``what`` the rows are, for messages."""
+        found = self.json(path)
+        rows = found.get(key) if isinstance(found, Mapping) else None
+        if not isinstance(rows, list):
+            raise DataError(f"it has no list of {what} under {key!r}", where=str(path))
+        return rows
+
+    def named_rows(self, path: Path, change: Change, what: str) -> list[Row]:
+        """Read a JSON file that holds an object: a row (``what`` it is, for messages) under each name."""
+        found = self.json(path)
+        if not isinstance(found, Mapping):
+            raise DataError(f"it must hold an object: {what} under each name", where=str(path))
+        return [row for name, raw in found.items() for row in changed([raw], change, f"{path}, {name!r}")]
+
     def csv(self, path: Path, width: int | None = None, delimiter: str = ",") -> Iterator[tuple[str, list[str]]]:
         """Yield the fields of each line that has some, and where it is; ``width``: how many there must be."""
         with _open_text(path) as lines, long_fields():
@@ -180,6 +203,10 @@ class DataPlace:
             return [line.strip() for line in lines_of(lines, path)]
 
     # ---- splits ----
+
+    def repeated(self, rows: Iterable[Row]) -> list[Row]:
+        """Return each row as often as the option ``num_repeats`` says."""
+        return [row for row in rows for _ in range(self.number("num_repeats", 1))]
 
     def splits(self, names: Iterable[str], read: Callable[[str], Sequence[Row]]) -> dict[str, Sequence[Row]]:
         """Read the splits that the entry needs; one that it can do without may be missing."""
@@ -249,27 +276,23 @@ def uniform(rows: Sequence[Any], where: str) -> list[Row]:
     return [row if len(row) == len(columns) else {**dict.fromkeys(columns), **row} for row in rows]
 
 
-def listed_rows(place: DataPlace, *names: str, change: Change | None = None) -> list[Row]:
-    """Read a JSON file that holds a list of rows; the root itself if there is no name."""
-    path = place.file(*names) if names else place.only_file()
-    found = place.json(path)
-    if not isinstance(found, list) or not all(isinstance(row, Mapping) for row in found):
-        raise DataError("it must hold a list of rows", where=str(path))
-    return [row for number, raw in enumerate(found) for row in changed([raw], change, f"{path}, row {number}")]
-
-
 def one_file(change: Change | None = None, *names: str, is_raw: Callable[[Row], bool] | None = None) -> Loader:
     """Return a loader of one file of JSON lines; in a folder it is the one of these names."""
+    return Loader(lambda place: place.json_lines(place.only_file(*names), change), change, is_raw)
+
+
+def split_files(change: Change | None = None, **files: str) -> Loader:
+    """Return a loader that reads each split from its own file of JSON lines."""
 
     def read(place: DataPlace) -> Splits:
-        return place.json_lines(place.only_file(*names), change)
+        return place.splits(files, lambda split: place.json_lines(place.file(files[split]), change))
 
-    return Loader(read, change, is_raw)
+    return Loader(read, change)
 
 
-def listed_files(change: Change) -> Loader:
-    """Return a loader of the files that ``data_files`` lists; they are read elsewhere, so only rows change."""
-    return one_file(change)
+def columns(**names: str) -> Change:
+    """Return the change that makes rows with these columns from others: ``columns(new="old")``."""
+    return lambda row: {new: row[old] for new, old in names.items()}
 
 
 def zipped_text(path: Path, member: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs.evaluators.bfcl_calls import CLASSES, INSTALL
-from kshot.configs.loaders.reading import DataPlace, Loader, changed, listed_rows
+from kshot.configs.loaders.reading import DataPlace, Loader, changed, columns
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -28,11 +28,9 @@ def _tasks(place: DataPlace, *, at_most: bool) -> Splits:
     task = place.text("task")
 
     def read(split: str) -> list[Row]:
-        path = place.file(task, "dev" if split == "train" else "test", "data.json")
-        found = place.json(path)
-        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-            raise DataError("it must hold a list of rows", where=str(path))
-        return found[:5] if split == "train" else _drawn(place, found, path, at_most=at_most)
+        parts = (task, "dev" if split == "train" else "test", "data.json")
+        found = place.listed_rows(*parts)
+        return found[:5] if split == "train" else _drawn(place, found, place.file(*parts), at_most=at_most)
 
     return place.splits(("train", "test"), read)
 
@@ -112,14 +110,12 @@ def _medmcqa(place: DataPlace) -> Splits:
 # ---- ChemBench ----
 
 
-def _chembench_row(row: Row) -> Row:
-    letters = {letter: row[letter] for letter in "ABCD"}
-    return {"input": row["question"], **letters, "target": row["answer"]}
+_CHEMBENCH = columns(input="question", A="A", B="B", C="C", D="D", target="answer")
 
 
 def _chembench(place: DataPlace) -> Splits:
     name = f"{place.text('name')}_benchmark.json"
-    return place.splits(("dev", "test"), lambda split: listed_rows(place, split, name, change=_chembench_row))
+    return place.splits(("dev", "test"), lambda split: place.listed_rows(split, name, change=_CHEMBENCH))
 
 
 # ---- BFCL ----
@@ -137,7 +133,7 @@ def _functions(place: DataPlace) -> Splits:
     if "relevance" in category:
         gold: list[Row] = [{"id": row["id"], "ground_truth": ["relevance_mock_gt"]} for row in rows]
     else:
-        gold = place.json_lines(place.file("possible_answer", name), _answer)
+        gold = place.json_lines(place.file("possible_answer", name), columns(id="id", ground_truth="ground_truth"))
     if [row["id"] for row in rows] != [row["id"] for row in gold]:
         raise DataError("the ids of possible_answer are not those of the questions", where=str(place.root / name))
     merged = [{**row, "ground_truth": each["ground_truth"]} for row, each in zip(rows, gold, strict=True)]
@@ -152,11 +148,6 @@ def _with_id(row: Row) -> Row:
     if "id" not in row:
         raise KeyError("id")
     return row
-
-
-def _answer(row: Row) -> Row:
-    """Return what a row of ``possible_answer`` says."""
-    return {"id": row["id"], "ground_truth": row["ground_truth"]}
 
 
 def _documented(row: Row, place: DataPlace, documents: dict[str, list[Row]]) -> Row:
@@ -204,7 +195,7 @@ def _encoded(row: Row) -> Row:
 
 
 LOADERS = {
-    "ChemBenchDataset": Loader(_chembench, _chembench_row),
+    "ChemBenchDataset": Loader(_chembench, _CHEMBENCH),
     **dict.fromkeys(
         ("Mol_Instructions_Dataset", "Mol_Instructions_Dataset_Protein_Design"),
         Loader(partial(_tasks, at_most=False)),

@@ -5,11 +5,19 @@ from __future__ import annotations
 import ast
 import io
 import json
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, MissingFileError, changed, one_file, zipped_text
+from kshot.configs.loaders.reading import (
+    Change,
+    DataPlace,
+    Loader,
+    MissingFileError,
+    changed,
+    columns,
+    one_file,
+    zipped_text,
+)
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -63,11 +71,7 @@ def _open_questions(
 
 def _passages(place: DataPlace) -> Splits:
     path = place.only_file("dev.json")
-    found = place.json(path)
-    documents = found.get("data") if isinstance(found, Mapping) else None
-    if not isinstance(documents, list):
-        raise DataError("it has no list of documents under 'data'", where=str(path))
-    return changed(documents, _questions_of, str(path))
+    return changed(place.rows_under("data", path, "documents"), _questions_of, str(path))
 
 
 def _questions_of(document: Row) -> list[Row]:
@@ -142,9 +146,8 @@ def _longbench(task: str, place: DataPlace) -> Splits:
     return {"test": rows}
 
 
-_LONG_COLUMNS = (
-    "question", "context", "answer", "choice_A", "choice_B", "choice_C", "choice_D", "difficulty", "length",
-)  # fmt: skip
+_LONG_COLUMNS = ("question", "context", "answer", *(f"choice_{letter}" for letter in "ABCD"), "difficulty", "length")
+_long_columns = columns(**{name: name for name in _LONG_COLUMNS})
 
 
 def _longbench2(place: DataPlace) -> Splits:
@@ -152,11 +155,7 @@ def _longbench2(place: DataPlace) -> Splits:
     found = place.json(path)
     if not isinstance(found, list):
         raise DataError("it must hold a list of rows", where=str(path))
-    return {"train": found, "test": changed(found, _longbench2_row, str(path))}
-
-
-def _longbench2_row(row: Row) -> Row:
-    return {name: row[name] for name in _LONG_COLUMNS}
+    return {"train": found, "test": changed(found, _long_columns, str(path))}
 
 
 # ---- L-Eval and LV-Eval, as the hub has them ----
@@ -245,13 +244,7 @@ def _qasper_rows(article: Row) -> list[Row]:
 
 
 def _qasper(place: DataPlace) -> Splits:
-    path = place.only_file("qasper-dev-v0.3.json")
-    articles = place.json(path)
-    if not isinstance(articles, dict):
-        raise DataError("it must hold an object: an article under each name", where=str(path))
-    return {
-        "dev": [row for name, each in articles.items() for row in changed([each], _qasper_rows, f"{path}, {name!r}")]
-    }
+    return {"dev": place.named_rows(place.only_file("qasper-dev-v0.3.json"), _qasper_rows, "an article")}
 
 
 LOADERS = {
@@ -262,9 +255,7 @@ LOADERS = {
     "NaturalQuestionDatasetCN": Loader(partial(_open_questions, prefix="", splits=("dev", "test"), first="dev")),
     **dict.fromkeys(("TriviaQADatasetV3", "JsonlDataset"), one_file()),
     **dict.fromkeys(("CMRCDataset", "DRCDDataset"), Loader(_passages)),
-    "DropOpenAIDataset": _one_split(
-        "validation", "dev.jsonl", lambda row: {"prompt": row["context"], "answers": row["ref_text"]}
-    ),
+    "DropOpenAIDataset": _one_split("validation", "dev.jsonl", columns(prompt="context", answers="ref_text")),
     "lambadaDataset": _one_split("test", "test.jsonl"),
     "IFEvalDataset": one_file(lambda row: {"prompt": row["prompt"], "reference": row}, "input_data.jsonl"),
     "XsumDataset": Loader(
@@ -277,7 +268,7 @@ LOADERS = {
         f"LongBench{task}Dataset": Loader(partial(_longbench, task), partial(_long_row, task))
         for task in (*_WITHOUT_INPUT, *_WITH_CLASSES, *_WITH_INPUT)
     },
-    "LongBenchv2Dataset": Loader(_longbench2, _longbench2_row),
+    "LongBenchv2Dataset": Loader(_longbench2, _long_columns),
     **dict.fromkeys([f"LEval{task}Dataset" for task in _LEVAL_SHORT], _leval(length=False)),
     **dict.fromkeys([f"LEval{task}Dataset" for task in _LEVAL_LONG], _leval(length=True)),
     "LEvalQualityDataset": _leval(length=False, part=1),
