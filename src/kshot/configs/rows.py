@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -201,7 +201,7 @@ def _numbers(text: str, size: int, where: str) -> list[int]:
         raise bad_range(f"{text[:60]}…", where)
     try:
         found = _value(ast.parse(f"{_ROWS}{text}", mode="eval").body, size)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
         raise bad_range(text, where) from None
     if not isinstance(found, list):  # one number is no list of rows
         raise bad_range(text, where)
@@ -211,84 +211,44 @@ def _numbers(text: str, size: int, where: str) -> list[int]:
     return found
 
 
-def _value(node: ast.expr, size: int) -> list[int] | int:
+def _value(node: ast.expr, size: int) -> Any:  # noqa: PLR0911 - one for each part
     """Return the value of a part of a range: row numbers, or a whole number. Any other Python is a ValueError."""
-    read = _READERS.get(type(node))
-    if read is None:
-        raise ValueError("no part of a range")
-    return read(node, size)
-
-
-def _name(node: ast.Name, size: int) -> list[int]:
-    if node.id != _ROWS:
-        raise ValueError("no part of a range")
-    return list(range(size))
-
-
-def _constant(node: ast.Constant, size: int) -> int:  # noqa: ARG001 - as all readers
-    if not isinstance(node.value, int) or isinstance(node.value, bool):
-        raise ValueError("no whole number")  # noqa: TRY004 - one error for all that cannot be read
-    return _small(node.value)
-
-
-def _signed(node: ast.UnaryOp, size: int) -> int:
-    if not isinstance(node.op, (ast.USub, ast.UAdd)):
-        raise ValueError("no part of a range")  # noqa: TRY004 - one error for all that cannot be read
-    number = _number(node.operand, size)
-    return -number if isinstance(node.op, ast.USub) else number
-
-
-def _listed(node: ast.List, size: int) -> list[int]:
-    return [_number(each, size) for each in node.elts]
-
-
-def _part(node: ast.Subscript, size: int) -> list[int] | int:
-    held = _rows(node.value, size)
-    if isinstance(node.slice, ast.Slice):
-        parts = (node.slice.lower, node.slice.upper, node.slice.step)
-        return held[slice(*(None if part is None else _number(part, size) for part in parts))]
-    place = _number(node.slice, size)
-    if not -len(held) <= place < len(held):
-        raise ValueError("no such row")
-    return held[place]
-
-
-def _combined(node: ast.BinOp, size: int) -> list[int] | int:
-    left, right = _value(node.left, size), _value(node.right, size)
-    if isinstance(left, int) and isinstance(right, int):
-        return _small(_reckoned(left, node.op, right))
-    if isinstance(left, list) and isinstance(right, list) and isinstance(node.op, ast.Add):
-        times, size = 1, len(left) + len(right)
-    elif isinstance(left, list) and isinstance(right, int) and isinstance(node.op, ast.Mult):
-        times, size = right, len(left) * right
-    else:
-        raise ValueError("no part of a range")  # noqa: TRY004 - one error for all that cannot be read
-    if size > MAX_CHOSEN:
-        raise ValueError("too many rows")
-    return [*left, *right] if isinstance(right, list) else left * times
-
-
-def _reckoned(left: int, sign: ast.operator, right: int) -> int:
-    match sign:
-        case ast.Add():
-            return left + right
-        case ast.Sub():
-            return left - right
-        case ast.Mult():
-            return left * right
-        case ast.FloorDiv() if right:
-            return left // right
+    match node:
+        case ast.Name(id=name) if name == _ROWS:
+            return list(range(size))
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            return _small(number)
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_number(inner, size)
+        case ast.UnaryOp(op=ast.UAdd(), operand=inner):
+            return _number(inner, size)
+        case ast.List(elts=parts):
+            return [_number(each, size) for each in parts]
+        case ast.Subscript(value=rows, slice=ast.Slice(lower=lower, upper=upper, step=step)):
+            ends = (None if each is None else _number(each, size) for each in (lower, upper, step))
+            return _rows(rows, size)[slice(*ends)]
+        case ast.Subscript(value=rows, slice=place):
+            return _rows(rows, size)[_number(place, size)]
+        case ast.BinOp(left=left, op=sign, right=right):
+            return _combined(_value(left, size), sign, _value(right, size))
     raise ValueError("no part of a range")
 
 
-_READERS: dict[type[ast.expr], Callable[[Any, int], list[int] | int]] = {
-    ast.Name: _name,
-    ast.Constant: _constant,
-    ast.UnaryOp: _signed,
-    ast.List: _listed,
-    ast.Subscript: _part,
-    ast.BinOp: _combined,
-}
+def _combined(left: Any, sign: ast.operator, right: Any) -> Any:
+    match left, sign, right:
+        case int(), ast.Add(), int():
+            return _small(left + right)
+        case int(), ast.Sub(), int():
+            return _small(left - right)
+        case int(), ast.Mult(), int():
+            return _small(left * right)
+        case int(), ast.FloorDiv(), int() if right:
+            return _small(left // right)
+        case list(), ast.Add(), list() if len(left) + len(right) <= MAX_CHOSEN:
+            return left + right
+        case list(), ast.Mult(), int() if len(left) * right <= MAX_CHOSEN:
+            return left * right
+    raise ValueError("no part of a range, or too many rows")
 
 
 def _rows(node: ast.expr, size: int) -> list[int]:
