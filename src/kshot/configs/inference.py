@@ -113,19 +113,6 @@ def as_prompt(shown: Any, system: str | None = None, read: ContentReader = text_
     return Prompt(messages=(*lead, *(Message(m["role"], read(m["content"])) for m in shown)))
 
 
-def perplexity(labels: Sequence[Any], extra: int) -> ConfigMethod:
-    """Choose the label whose whole prompt has the lowest loss per scored token; the first on a tie.
-
-    ``extra`` is added to the number of tokens.
-    """
-
-    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
-        found = yield from likelihoods(shown)
-        return first_best(labels, [each.logprob / (each.tokens + extra) for each in found], shown)
-
-    return method
-
-
 def first_best(labels: Sequence[Any], values: Sequence[float], alike: Sequence[object]) -> Explained:
     """Return the label with the highest value; on a tie the first, as AISBench and OpenCompass do, and count it."""
     first = best(values, alike)
@@ -143,16 +130,6 @@ def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, s
             hint="Use --model-type base.",
         )
     return as_prompt(shown[:-1], system), str(shown[-1]["content"])
-
-
-def likelihood(labels: Sequence[Any]) -> ConfigMethod:
-    """Choose the label whose answer, after the separator, is the most probable; the first on a tie."""
-
-    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
-        found = yield from likelihoods(shown)
-        return first_best(labels, [each.logprob for each in found], shown)
-
-    return method
 
 
 def cut(text: Any, token: str | None, system: str | None, where: str) -> tuple[Prompt, str]:
@@ -314,49 +291,34 @@ def _is_span(span: Sequence[Any], size: int) -> bool:
 
 
 def scoring_method(entry: DatasetEntry, labels: Sequence[Any] | None) -> ConfigMethod:
-    """Return the method that gets ``scored_texts`` of a sample."""
+    """Return the method that gets ``scored_texts`` of a sample.
+
+    - ``ppl``: the label whose whole prompt has the lowest loss per scored token; with a ``normalizing_str``, the one
+      whose text gains the most per token by its context, compared with that text before it
+    - ``ll``: the label whose answer, after the separator, is the most probable
+    - ``loss``: the loss of the whole text per token
+    - ``spans``: the loss of all spans of a text, and how many tokens they have
+    """
     # OpenCompass divides by all tokens of the prompt, of which the first is never scored.
     extra = 1 if entry.framework == OPENCOMPASS else 0
-    known = tuple(labels or ())
-    baseline = entry.inferencer.get("normalizing_str")
-    methods: Mapping[str, Callable[[], ConfigMethod]] = {
-        "ppl": lambda: against(known, str(baseline)) if baseline else perplexity(known, extra),
-        "ll": lambda: likelihood(known),
-        "loss": lambda: mean_loss(extra),
-        "spans": summed_loss,
-    }
-    return methods[entry.mode]()
-
-
-def against(labels: Sequence[Any], baseline: str) -> ConfigMethod:
-    """Choose the label whose text gains the most per token by its context, compared with the ``baseline`` before it."""
+    mode, known = entry.mode, tuple(labels or ())
+    baseline = entry.inferencer.get("normalizing_str") if mode == "ppl" else None
 
     def method(sample: Sample, shown: Sequence[Scored]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
-        found = yield from likelihoods(shown, [(Prompt(baseline), text) for _, text in shown])
-        gains = [
-            own.logprob / own.tokens - base.logprob / base.tokens
-            for own, base in zip(found[: len(shown)], found[len(shown) :], strict=True)
-        ]
-        return first_best(labels, gains, shown)
-
-    return method
-
-
-def mean_loss(extra: int) -> ConfigMethod:
-    """Return the loss of the whole text per token; ``extra`` is added to the number of tokens."""
-
-    def method(sample: Sample, shown: Sequence[Scored]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
-        (found,) = yield from likelihoods(shown)
-        return -found.logprob / (found.tokens + extra)
-
-    return method
-
-
-def summed_loss() -> ConfigMethod:
-    """Return the loss of all spans of a text, and how many tokens they have."""
-
-    def method(sample: Sample, shown: Sequence[Scored]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
-        found = yield from likelihoods(shown)
-        return -sum(each.logprob for each in found), sum(each.tokens for each in found)
+        alone = [(Prompt(str(baseline)), text) for _, text in shown] if baseline else []
+        found = yield from likelihoods(shown, alone)
+        found, bases = found[: len(shown)], found[len(shown) :]
+        if mode == "spans":
+            return -sum(each.logprob for each in found), sum(each.tokens for each in found)
+        if mode == "loss":
+            return -found[0].logprob / (found[0].tokens + extra)
+        if mode == "ll":
+            values = [each.logprob for each in found]
+        elif baseline:
+            pairs = zip(found, bases, strict=True)
+            values = [each.logprob / each.tokens - base.logprob / base.tokens for each, base in pairs]
+        else:
+            values = [each.logprob / (each.tokens + extra) for each in found]
+        return first_best(known, values, shown)
 
     return method
