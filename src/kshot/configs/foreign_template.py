@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kshot.configs.home import Home
@@ -10,11 +11,23 @@ from kshot.configs.rendering import TEMPLATES
 from kshot.configs.rows import SelectedRows
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Row
 from kshot.prompts.dialogue import Filled, Messages, PromptList
 from kshot.prompts.templates import PromptTemplate
 
 _PARTS = ("prompt_template", "ice_template")
+
+
+def _by_home(name: str) -> Callable[..., Any]:
+    """Return a method of ``ForeignTemplate`` that the home's code carries out; it takes what kshot's own takes."""
+    signature = inspect.signature(getattr(PromptTemplate, name))
+
+    def method(self: ForeignTemplate, *args: Any, **named: Any) -> Filled:
+        bound = signature.bind(self, *args, **named)
+        bound.apply_defaults()
+        given = {key: value for key, value in bound.arguments.items() if key not in ("self", "without")}
+        return self._made(name, **given)
+
+    return method
 
 
 class ForeignTemplate(PromptTemplate):
@@ -28,38 +41,6 @@ class ForeignTemplate(PromptTemplate):
         self.ice_token, self.sep_token = facts.get("ice_token"), facts.get("sep_token")
         self.prompt_type = str(facts.get("prompt_type") or "origin")
 
-    def generate_ice_item(self, entry: Row, label: Any, *, without: Collection[str] = ()) -> Filled:  # noqa: ARG002 - the home knows its tokens
-        """Return an example with its answer."""
-        return self._made("generate_ice_item", entry=entry, label=label)
-
-    def generate_item(
-        self,
-        entry: Row,
-        output_field: str | None = None,
-        output_field_replace_token: str = "",
-        ice_field_replace_token: Filled = "",
-    ) -> Filled:
-        """Return the prompt to continue."""
-        ice = ice_field_replace_token if isinstance(ice_field_replace_token, str) else [*ice_field_replace_token]
-        return self._made(
-            "generate_item",
-            entry=entry,
-            output_field=output_field,
-            output_field_replace_token=output_field_replace_token,
-            ice_field_replace_token=ice,
-        )
-
-    def generate_label_prompt_item(
-        self,
-        entry: Row,
-        ice: Filled,
-        label: Any,
-        remain_sep: bool = False,  # noqa: FBT001, FBT002 - the signature of the frameworks
-    ) -> Filled:
-        """Return the prompt that is scored for a label."""
-        shown = ice if isinstance(ice, str) else [*ice]
-        return self._made("generate_label_prompt_item", entry=entry, ice=shown, label=label, remain_sep=remain_sep)
-
     def _made(self, method: str, **given: Any) -> Filled:
         made = self._home.template(self._name.whole, self._options, method, given)["made"]
         if isinstance(made, str):
@@ -69,6 +50,10 @@ class ForeignTemplate(PromptTemplate):
         if any(isinstance(item, dict) and "content" in item for item in made):
             return Messages(item for item in made if isinstance(item, dict))
         return PromptList(made)
+
+    generate_ice_item = _by_home("generate_ice_item")
+    generate_item = _by_home("generate_item")
+    generate_label_prompt_item = _by_home("generate_label_prompt_item")
 
 
 def with_foreign_templates(infer_cfg: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
