@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from kshot import retrievers
@@ -81,55 +82,41 @@ _NOT_FOR_LOADERS = frozenset((*_TAKEN_OUT, "judge_infer_cfg", "local_mode", "tru
 """Keys that are not meant for the loader, or do not change the rows."""
 
 
+@dataclass(eq=False, repr=False)
 class DatasetEntry:
     """A dataset as a config writes it: ``reader_cfg``, ``infer_cfg``, ``eval_cfg``, ``abbr``, ``type``, ``path``."""
 
-    def __init__(
-        self,
-        body: dict[str, Any],
-        *,
-        strict: bool = True,
-        where: str = "",
-        registered: Mapping[str, Any] | None = None,
-        framework: str = "",
-        project: Project | None = None,
-        homes: Mapping[str, Home] | None = None,
-        tasks: tuple[str, ...] = (),
-    ) -> None:
-        """Keep the dict. ``registered``: what the config gives a name; ``framework``: what it was written for.
-
-        ``project``: where the rows that it names must lie; None for a dict that the user gave. ``homes``: the projects
-        whose source is here, by framework; ``used`` says what of the entry ran by their code. ``tasks``: those of the
-        framework that the config's ``infer`` and ``eval`` name.
-        """
-        self._tasks = tasks
-        self.body, self.strict, self.where, self.framework, self.project = body, strict, where, framework, project
-        self.registered, self.homes = registered or {}, homes or {}
-        self.used: dict[tuple[Part, str], Home] = {}
-        self.notes: dict[str, None] = {}
-        """Notes for the user, each once. It grows."""
+    body: dict[str, Any]
+    _: KW_ONLY
+    strict: bool = True
+    where: str = ""
+    registered: Mapping[str, Any] = field(default_factory=dict)
+    """What the config gives a name."""
+    framework: str = ""
+    """What it was written for."""
+    project: Project | None = None
+    """Where the rows that it names must lie; None for a dict that the user gave."""
+    homes: Mapping[str, Home] = field(default_factory=dict)
+    """The projects whose source is here, by framework."""
+    tasks: tuple[str, ...] = ()
+    """Those of the framework that the config's ``infer`` and ``eval`` name."""
+    used: dict[tuple[Part, str], Home] = field(default_factory=dict, init=False)
+    """What of the entry ran by the code of homes. It grows."""
+    notes: dict[str, None] = field(default_factory=dict, init=False)
+    """Notes for the user, each once. It grows."""
 
     def with_body(self, **changes: Any) -> DatasetEntry:
         """Return an entry of the same config with some values replaced."""
-        return DatasetEntry(
-            {**self.body, **changes},
-            strict=self.strict,
-            where=self.where,
-            registered=self.registered,
-            framework=self.framework,
-            project=self.project,
-            homes=self.homes,
-            tasks=self._tasks,
-        )
+        return replace(self, body={**self.body, **changes})
 
     @property
     def is_run(self) -> bool:
         """Whether kshot runs it: some entries are for agents, or for inferencers that kshot does not have."""
-        return not what_it_is(self.body, self._tasks)[0]
+        return not what_it_is(self.body, self.tasks)[0]
 
     def check_is_run(self) -> None:
         """Raise DataError, which says what the entry is, if kshot does not run it."""
-        what, by = what_it_is(self.body, self._tasks)
+        what, by = what_it_is(self.body, self.tasks)
         if what:
             raise DataError(f"it is {what}; kshot does not run it", where=self.place, hint=by)
 
@@ -176,9 +163,7 @@ class DatasetEntry:
         return Scope(self.place, self.framework, self.registered, self.homes, given, self.used)
 
     def _part(self, name: str) -> dict[str, Any]:
-        value = self.body.get(name)
-        if value is None:
-            value = {}
+        value = {} if self.body.get(name) is None else self.body[name]
         if not isinstance(value, Mapping):
             raise DataError(f"{name} is {value!r:.80}, not a dict", where=self.place)
         return dict(value)
@@ -227,6 +212,13 @@ class DatasetEntry:
         if short(kind) not in known:
             unknown("inferencer", kind, self.place, known)
         return known[short(kind)]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it reads: those of the question, then that of the answer."""
+        given = self.reader_cfg.get("input_columns") or ()
+        names = [*(given.split() if isinstance(given, str) else given), self.reader_cfg.get("output_column")]
+        return [name for name in names if isinstance(name, str)]
 
     @property
     def list_columns(self) -> tuple[str, ...]:

@@ -99,13 +99,8 @@ def made_up_rows(entry: DatasetEntry) -> Splits:
 
     Where the retriever needs lists, all rows have the same, so that they have something in common.
     """
-    reader = entry.reader_cfg
-    columns = reader.get("input_columns") or ()
-    names = columns.split() if isinstance(columns, str) else list(columns)
-    output = reader.get("output_column")
-    names = [name for name in [*names, output] if isinstance(name, str)]
-    rows: list[Row] = [{name: f"{name} {number}" for name in names} for number in range(_made_up_size(entry))]
-    labels = _labels(entry)
+    rows: list[Row] = [{name: f"{name} {number}" for name in entry.columns} for number in range(_made_up_size(entry))]
+    labels, output = _labels(entry), entry.reader_cfg.get("output_column")
     if labels and isinstance(output, str):
         rows = [{**row, output: label} for row, label in zip(rows, cycle(labels), strict=False)]
     lists = {name: [name] for name in entry.list_columns}

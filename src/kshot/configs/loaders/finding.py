@@ -228,11 +228,7 @@ class RowsFinder:
 
     @cached_property
     def _columns(self) -> list[str]:
-        reader = self.entry.reader_cfg
-        columns = reader.get("input_columns") or ()
-        listed = columns.split() if isinstance(columns, str) else list(columns)
-        output = reader.get("output_column")
-        return [*listed, output] if isinstance(output, str) else listed
+        return self.entry.columns
 
     def _are_final(self, splits: Splits) -> bool:
         """Whether there are rows, and all have the columns that the entry reads."""
@@ -310,8 +306,5 @@ def _named_place(entry: DatasetEntry) -> Path | None:
 
 def missing_column(entry: DatasetEntry, splits: Splits) -> str:
     """Return a column that the entry reads and that rows do not have; an empty text if no loader is needed."""
-    columns: Any = entry.reader_cfg.get("input_columns") or ()
-    wanted = [*(columns.split() if isinstance(columns, str) else columns), entry.reader_cfg.get("output_column")]
     parts: Sequence[Any] = list(splits.values()) if isinstance(splits, Mapping) else [splits]
-    named = [column for column in wanted if isinstance(column, str)]
-    return next((column for rows in parts for row in rows[:1] for column in named if column not in row), "")
+    return next((column for rows in parts for row in rows[:1] for column in entry.columns if column not in row), "")
