@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from functools import wraps
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -60,39 +61,44 @@ def majority_vote(responses: Sequence[Any], docs: Sequence[Any]) -> list[Any]:  
 # ---- those that change each response ----
 
 
-def lowercase(responses: Sequence[Any], docs: Sequence[Any]) -> list[Any]:  # noqa: ARG001 - as above
-    """Write responses in lower case."""
-    return [[text.lower() for text in each] for each in responses]
+def _of_each(change: Callable[..., Any]) -> Callable[..., list[Any]]:
+    """Return the filter that changes each response."""
+
+    @wraps(change)
+    def filtered(responses: Sequence[Any], docs: Sequence[Any], **options: Any) -> list[Any]:  # noqa: ARG001 - as above
+        return [[change(text, **options) for text in each] for each in responses]
+
+    return filtered
 
 
-def uppercase(responses: Sequence[Any], docs: Sequence[Any]) -> list[Any]:  # noqa: ARG001 - as above
-    """Write responses in upper case."""
-    return [[text.upper() for text in each] for each in responses]
+@_of_each
+def lowercase(text: Any) -> Any:
+    """Write a response in lower case."""
+    return text.lower()
 
 
-def remove_whitespace(responses: Sequence[Any], docs: Sequence[Any]) -> list[Any]:  # noqa: ARG001 - as above
-    """Strip the ends of responses."""
-    return [[text.strip() for text in each] for each in responses]
+@_of_each
+def uppercase(text: Any) -> Any:
+    """Write a response in upper case."""
+    return text.upper()
 
 
-def mapped(
-    responses: Sequence[Any],
-    docs: Sequence[Any],  # noqa: ARG001 - as above
-    *,
-    mapping_dict: Mapping[Any, Any] | None = None,
-    default_value: Any = None,
-) -> list[Any]:
-    """Replace responses by what a table has for them."""
-    table = {} if mapping_dict is None else mapping_dict
-    return [[table.get(text, default_value) for text in each] for each in responses]
+@_of_each
+def remove_whitespace(text: Any) -> Any:
+    """Strip the ends of a response."""
+    return text.strip()
 
 
-def format_span(responses: Sequence[Any], docs: Sequence[Any]) -> list[Any]:  # noqa: ARG001 - as above
-    """Write the named entities of responses as ``label: entity``, with `` $ `` between them."""
-    return [[_entities(text.lower()) for text in each] for each in responses]
+@_of_each
+def mapped(text: Any, *, mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None) -> Any:
+    """Replace a response by what a table has for it."""
+    return ({} if mapping_dict is None else mapping_dict).get(text, default_value)
 
 
-def _entities(text: str) -> str:
+@_of_each
+def format_span(text: Any) -> str:
+    """Write the named entities of a response as ``label: entity``, with `` $ `` between them."""
+    text = text.lower()
     for word, label in _LABELS.items():
         text = re.sub(rf"\b{word}\s*:", f"{label}:", text)
     text = text.replace("$$", "$").rstrip("$").replace("\n", "$").strip()
@@ -104,41 +110,32 @@ def _entities(text: str) -> str:
     return " $ ".join(f"{label.lower()}: {entity}" for label, entity in found if entity.lower() != "none")
 
 
+@_of_each
 def regex_pos(
-    responses: Sequence[Any],
-    docs: Sequence[Any],  # noqa: ARG001 - as above
+    text: Any,
     *,
     regex_pattern: str = "",  # noqa: ARG001 - lm-eval takes it and does not use it
     group_select: int = 0,  # noqa: ARG001 - likewise
     fallback: Any = None,
-) -> list[Any]:
-    """Take the tags of all ``('word', 'TAG')`` pairs of each response."""
-    missing = ["invalid"] if fallback is None else fallback
-    return [[_tags(text) or missing for text in each] for each in responses]
-
-
-def _tags(text: Any) -> list[Any]:
+) -> Any:
+    """Take the tags of all ``('word', 'TAG')`` pairs of a response."""
     pairs = re.findall(r"\('([^']*)', '([^']*)'\)", text) if isinstance(text, str) else text
-    return [tag for _, tag in pairs]
+    return [tag for _, tag in pairs] or (["invalid"] if fallback is None else fallback)
 
 
 # ---- those with patterns of the task file ----
 
 
+@_of_each
 def regex(
-    responses: Sequence[Any],
-    docs: Sequence[Any],  # noqa: ARG001 - as above
-    *,
-    regex_pattern: str = _NUMBER_AFTER_HASHES,
-    group_select: int = 0,
-    fallback: Any = _NO_MATCH,
-) -> list[Any]:
-    """Take one match of a pattern from each response; of several groups the first that is not empty."""
-    pattern = re.compile(regex_pattern)
-    return [[_first_match(pattern, text, group_select, fallback) for text in each] for each in responses]
+    text: Any, *, regex_pattern: str = _NUMBER_AFTER_HASHES, group_select: int = 0, fallback: Any = _NO_MATCH
+) -> Any:
+    """Take one match of a pattern from a response; of several groups the first that is not empty."""
+    return first_match(re.compile(regex_pattern), text, group_select, fallback)
 
 
-def _first_match(pattern: re.Pattern[str], text: Any, group_select: int, fallback: Any) -> Any:
+def first_match(pattern: re.Pattern[str], text: Any, group_select: int, fallback: Any) -> Any:
+    """Return one of the matches of a pattern; of several groups the first that is not empty."""
     matches = pattern.findall(text if isinstance(text, str) else "")
     if not matches:
         return fallback
@@ -189,13 +186,7 @@ def multi_choice_regex(
 
 
 def _named(pattern: re.Pattern[str], text: Any, group_select: int, names: Mapping[str, str]) -> str:
-    matches = pattern.findall(text if isinstance(text, str) else "")
-    if not matches:
-        return ""
-    match = matches[group_select]
-    if isinstance(match, tuple):
-        match = next((group for group in match if group), "")
-    stripped: str = match.strip()
+    stripped: str = first_match(pattern, text, group_select, "")
     return names.get(stripped, stripped) if stripped else ""
 
 

@@ -9,6 +9,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import DataError
@@ -137,12 +138,8 @@ def _chosen(documents: Documents, count: int) -> tuple[Sequence[Row], list[list[
 
 
 def _first(pool: Sequence[Row], doc: Row | None, count: int, config: TaskConfig) -> list[int]:
-    found: list[int] = []
-    for number, each in enumerate(pool):
-        if len(found) == count:
-            break
-        if doc is None or each != doc:
-            found.append(number)
+    others = (number for number, each in enumerate(pool) if doc is None or each != doc)
+    found = list(islice(others, count))
     if len(found) < count:
         raise _too_few(len(found), count, config)
     return found
@@ -182,7 +179,7 @@ def _shown(documents: Documents, examples: list[Row]) -> list[list[ContextMessag
         choices = fields.choices(examples, shot.doc_to_choice)
     targets = fields.targets(examples, shot.doc_to_target)
     prefixes = fields.resolved(examples, shot.gen_prefix, "gen_prefix")
-    delimiters = Delimiters(_text(shot.target_delimiter), _text(shot.fewshot_delimiter))
+    delimiters = Delimiters(shot.target_delimiter or "", shot.fewshot_delimiter or "")
     where = str(documents.config.path)
     found = []
     for text, options, target, prefix in zip(texts, choices, targets, prefixes, strict=True):
@@ -192,10 +189,6 @@ def _shown(documents: Documents, examples: list[Row]) -> list[list[ContextMessag
         else:
             found.append(turn(text, delimiters, where=where, answer=target, choices=options, prefix=prefix))
     return found
-
-
-def _text(delimiter: str | None) -> str:
-    return "" if delimiter is None else delimiter
 
 
 def chosen_option(options: Any, number: Any, where: str) -> Any:
