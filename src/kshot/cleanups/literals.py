@@ -38,7 +38,7 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.Not: operator.not_,
     ast.Invert: operator.invert,
 }
-COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -116,26 +116,27 @@ class _Computation:
         if self._left < 0:
             raise NotPlain("it grows too large")
 
-    def either(self, node: ast.BoolOp) -> Any:
-        """Return the value that decides ``and`` or ``or``; what comes after it is not computed."""
-        stops = isinstance(node.op, ast.Or)
-        value = None
-        for each in node.values:
-            value = self.value(each)
-            if bool(value) is stops:
-                break
-        return value
 
-    def comparison(self, node: ast.Compare) -> Any:
-        """Return whether all comparisons of a chain hold."""
-        left, found = self.value(node.left), True
-        for kind, each in zip(node.ops, node.comparators, strict=True):
-            right = self.value(each)
-            found = COMPARISONS[type(kind)](left, right)
-            if not found:
-                break
-            left = right
-        return found
+def either(node: ast.BoolOp, value: Callable[[Any], Any]) -> Any:
+    """Return the value that decides ``and`` or ``or``; what comes after it is not computed."""
+    stops, found = isinstance(node.op, ast.Or), None
+    for each in node.values:
+        found = value(each)
+        if bool(found) is stops:
+            break
+    return found
+
+
+def comparison(node: ast.Compare, value: Callable[[Any], Any]) -> Any:
+    """Return whether all comparisons of a chain hold."""
+    left, found = value(node.left), True
+    for kind, each in zip(node.ops, node.comparators, strict=True):
+        right = value(each)
+        found = _COMPARISONS[type(kind)](left, right)
+        if not found:
+            break
+        left = right
+    return found
 
 
 def _size(value: Any) -> int:
@@ -174,9 +175,9 @@ _VALUES: dict[type, Callable[[_Computation, Any], Any]] = {
     ),
     ast.UnaryOp: lambda computation, node: _UNARY[type(node.op)](computation.value(node.operand)),
     ast.BinOp: _Computation.operation,
-    ast.BoolOp: _Computation.either,
+    ast.BoolOp: lambda computation, node: either(node, computation.value),
     ast.IfExp: lambda computation, node: computation.value(node.body if computation.value(node.test) else node.orelse),
-    ast.Compare: _Computation.comparison,
+    ast.Compare: lambda computation, node: comparison(node, computation.value),
     ast.Subscript: lambda computation, node: computation.value(node.value)[computation.value(node.slice)],
 }
 """How each kind of expression is computed."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from kshot.cleanups.literals import COMPARISONS
+from kshot.cleanups.literals import comparison, either
 from kshot.configs import _reader_calls as calls
 from kshot.configs._language import Interpreter
 from kshot.configs._stand_ins import AttributeDict, ReadBase, StandIn
@@ -34,7 +34,6 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.BitOr: operator.or_,
-    **COMPARISONS,
 }
 _UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
@@ -204,22 +203,10 @@ class Values:
         return _UNARY[type(node.op)](self.value(node.operand))
 
     def _get_BoolOp(self, node: ast.BoolOp) -> Any:  # noqa: N802
-        found: Any = None
-        for each in node.values:
-            found = self.value(each)
-            if bool(found) is isinstance(node.op, ast.Or):
-                break
-        return found
+        return either(node, self.value)
 
     def _get_Compare(self, node: ast.Compare) -> Any:  # noqa: N802
-        left, found = self.value(node.left), True
-        for kind, each in zip(node.ops, node.comparators, strict=True):
-            right = self.value(each)
-            found = self.operated(kind, left, right)
-            if not found:
-                break
-            left = right
-        return found
+        return comparison(node, self.value)
 
     def _get_IfExp(self, node: ast.IfExp) -> Any:  # noqa: N802
         return self.value(node.body if self.value(node.test) else node.orelse)
