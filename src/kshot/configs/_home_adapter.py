@@ -14,7 +14,7 @@ import logging
 import os
 import types
 
-from kshot.sandbox._guest_deferred import Deferred, MissingPackage
+from kshot.sandbox._guest_deferred import no_equivalent, stand_in_modules
 from kshot.sandbox._guest_imports import NoSuchNameError, check_unambiguous
 from kshot.sandbox._guest_values import plain
 
@@ -162,14 +162,11 @@ def _without(module: str, name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
 
-    def missing() -> Any:
-        raise MissingPackage(f"{module}.{name} has no equivalent here", name=module)
-
-    return Deferred(f"{module}.{name}", missing, lambda: True)
+    return no_equivalent(module, name)
 
 
-def mmengine() -> dict[str, Callable[[], types.ModuleType]]:
-    """Return what makes each module of mmengine that stands in for the real one, by name."""
+def stand_ins() -> dict[str, Callable[[], types.ModuleType]]:
+    """Return what makes the modules that stand in for mmengine's, by name."""
     registry = {"Registry": HomeRegistry, "METRICS": HomeRegistry("mmengine_metrics")}
     config = {"ConfigDict": ConfigDict, "Config": ConfigDict, "read_base": lambda: None}
     files = {"load": _load, "dump": _dump, "list_from_file": _lines, "exists": os.path.exists}
@@ -185,24 +182,10 @@ def mmengine() -> dict[str, Callable[[], types.ModuleType]]:
         "mmengine.utils.path": utils,
         "mmengine.fileio": files,
         "mmengine.device": {"is_npu_available": lambda: False, "get_device": lambda: "cpu"},
-        "mmengine.dist": {
-            "master_only": lambda function: function,
-            "get_rank": lambda: 0,
-            "is_main_process": lambda: True,
-        },
+        "mmengine.dist": {"master_only": lambda each: each, "get_rank": lambda: 0, "is_main_process": lambda: True},
         "mmengine.analysis": {},
     }
-
-    def maker(called: str, values: dict[str, Any]) -> Callable[[], types.ModuleType]:
-        def make() -> types.ModuleType:
-            module = types.ModuleType(called)
-            vars(module).update(values)
-            module.__getattr__ = lambda name: _without(called, name)  # type: ignore[method-assign]  # modules may have one
-            return module
-
-        return make
-
-    return {called: maker(called, values) for called, values in names.items()}
+    return stand_in_modules(names, _without)
 
 
 # ---- rows in the form in which evaluators of the homes expect them: much of a datasets.Dataset, without its types ----
@@ -321,25 +304,12 @@ _BASES_OWN = ("reader_cfg", "abbr", "n", "k")
 """Options that the base class of the homes' loaders removes before it calls ``load`` with the others."""
 
 
-def stand_ins() -> dict[str, Callable[[], types.ModuleType]]:
-    """Return the modules to use in place of packages."""
-    return mmengine()
-
-
 def actions(importer: ProjectImporter, job: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     """Return what can be asked, by name."""
     home = _Home(importer, job["folder"])
     HomeRegistry.find = staticmethod(home.registered)
-    return {
-        "find": home.find,
-        "clean": home.clean,
-        "evaluate": home.evaluate,
-        "judge": home.judge,
-        "load": home.load,
-        "rows": home.rows,
-        "retrieve": home.retrieve,
-        "template": home.template,
-    }
+    names = ("find", "clean", "evaluate", "judge", "load", "rows", "retrieve", "template")
+    return {name: getattr(home, name) for name in names}
 
 
 class NotGivenError(Exception):

@@ -58,21 +58,11 @@ def actions(importer: ProjectImporter, job: dict[str, Any]) -> dict[str, Callabl
     """Return what can be asked, by name."""
     _accept_antlr()
     functions = _TaskFunctions(importer, (*job["packages"].values(), *job["readable"]))
-    return {
-        "find": functions.find,
-        "each": functions.each,
-        "value": functions.value,
-        "name": functions.name,
-        "seed": functions.seed,
-        "put": functions.put,
-        "process": functions.process,
-        "load": functions.load,
-        "rows": functions.rows,
-        "sample": functions.sample,
-        "filter": functions.filter,
-        "measure": functions.measure,
-        "sum_up": functions.sum_up,
-    }
+    names = (
+        *("find", "each", "value", "name", "seed", "put", "process", "load", "rows", "sample", "filter", "measure"),
+        "sum_up",
+    )
+    return {name: getattr(functions, name) for name in names}
 
 
 def _accept_antlr() -> None:

@@ -18,7 +18,8 @@ import types
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
-from kshot.sandbox._guest_deferred import Deferred, MissingPackage
+from kshot.lmeval.filters import first_match
+from kshot.sandbox._guest_deferred import no_equivalent, stand_in_modules
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -54,16 +55,7 @@ class RegexFilter(Filter):
     def apply(self, resps: Any, docs: Any) -> Any:
         """Return the match of each response."""
         del docs
-        return [[self._match(response) for response in each] for each in resps]
-
-    def _match(self, response: Any) -> Any:
-        found = self.regex.findall(response if isinstance(response, str) else "")
-        if not found:
-            return self.fallback
-        match = found[self.group_select]
-        if isinstance(match, tuple):
-            match = next((part for part in match if part), self.fallback)
-        return match.strip()
+        return [[first_match(self.regex, each, self.group_select, self.fallback) for each in given] for given in resps]
 
 
 class ContextSampler:
@@ -198,22 +190,12 @@ def _contents() -> dict[str, dict[str, Any]]:
 
 def lm_eval_modules() -> dict[str, Callable[[], types.ModuleType]]:
     """Return what makes each module that stands in for one of lm-eval, by name."""
-    contents = _contents()
     installed = importlib.machinery.PathFinder.find_spec(PACKAGE, sys.path)
     places = list(installed.submodule_search_locations or ()) if installed is not None else []
-
-    def maker(called: str) -> Callable[[], types.ModuleType]:
-        def make() -> types.ModuleType:
-            module = types.ModuleType(called)
-            vars(module).update(contents[called])
-            below = called.split(".")[1:]
-            module.__path__ = [os.path.join(place, *below) for place in places]  # noqa: PTH118 - pathlib takes long to load
-            module.__getattr__ = lambda name: _elsewhere(called, name, contents, places)  # type: ignore[method-assign]  # modules may have one
-            return module
-
-        return make
-
-    return {called: maker(called) for called in contents}
+    contents = _contents()
+    for called, held in contents.items():
+        held["__path__"] = [os.path.join(place, *called.split(".")[1:]) for place in places]  # noqa: PTH118 - pathlib takes long to load
+    return stand_in_modules(contents, lambda called, name: _elsewhere(called, name, contents, places))
 
 
 def _elsewhere(called: str, name: str, contents: dict[str, Any], places: list[str]) -> Any:
@@ -228,11 +210,7 @@ def _elsewhere(called: str, name: str, contents: dict[str, Any], places: list[st
         module = _installed_module(called, place)
         if module is not None and hasattr(module, name):
             return getattr(module, name)
-
-    def missing() -> Any:
-        raise MissingPackage(f"{called}.{name} has no equivalent here", name=PACKAGE)
-
-    return Deferred(f"{called}.{name}", missing, lambda: True)
+    return no_equivalent(called, name)
 
 
 def _installed_module(called: str, place: str) -> types.ModuleType | None:

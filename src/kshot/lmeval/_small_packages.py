@@ -15,7 +15,7 @@ import types
 from collections import Counter
 from importlib import metadata
 
-from kshot.sandbox._guest_deferred import Deferred, MissingPackage
+from kshot.sandbox._guest_deferred import no_equivalent, stand_in_modules
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -70,17 +70,7 @@ _CONTENTS: dict[str, dict[str, Any]] = {
 
 def small_packages() -> dict[str, Callable[[], types.ModuleType]]:
     """Return what makes those of the modules that are not installed, by name."""
-
-    def maker(called: str) -> Callable[[], types.ModuleType]:
-        def make() -> types.ModuleType:
-            module = types.ModuleType(called)
-            vars(module).update(_CONTENTS[called])
-            module.__getattr__ = lambda name: _absent(called, name)  # type: ignore[method-assign]  # modules may have one
-            return module
-
-        return make
-
-    return {called: maker(called) for called in _CONTENTS if not _installed(called)}
+    return stand_in_modules({called: held for called, held in _CONTENTS.items() if not _installed(called)}, _absent)
 
 
 def _installed(called: str) -> bool:
@@ -97,8 +87,4 @@ def _absent(called: str, name: str) -> Any:
     """Return what stands for a name that a stand-in lacks: using it is an error."""
     if name.startswith("__") or f"{called}.{name}" in _CONTENTS:
         raise AttributeError(name)
-
-    def missing() -> Any:
-        raise MissingPackage(f"{called}.{name} has no equivalent here", name=called.partition(".")[0])
-
-    return Deferred(f"{called}.{name}", missing, lambda: True)
+    return no_equivalent(called, name)

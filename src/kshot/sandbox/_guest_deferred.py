@@ -7,6 +7,7 @@ the error that its package is missing.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import operator
 import sys
@@ -14,7 +15,7 @@ import types
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 
@@ -97,6 +98,29 @@ def resolved(value: Any) -> Any:
     if "_real" not in space:
         space["_real"] = resolved(space["_make"]())
     return space["_real"]
+
+
+def no_equivalent(module: str, name: str) -> Deferred:
+    """Return what stands for a name that a module's stand-in lacks: using it is an error."""
+
+    def missing() -> Any:
+        raise MissingPackage(f"{module}.{name} has no equivalent here", name=module)
+
+    return Deferred(f"{module}.{name}", missing, lambda: True)
+
+
+def stand_in_modules(
+    contents: Mapping[str, Mapping[str, Any]], absent: Callable[[str, str], Any]
+) -> dict[str, Callable[[], types.ModuleType]]:
+    """Return what makes modules with these contents, by name; ``absent`` gives the names that a module lacks."""
+
+    def make(called: str) -> types.ModuleType:
+        module = types.ModuleType(called)
+        vars(module).update(contents[called])
+        module.__getattr__ = functools.partial(absent, called)  # type: ignore[method-assign]  # modules may have one
+        return module
+
+    return {called: functools.partial(make, called) for called in contents}
 
 
 def _attribute(owner: Any, name: str) -> Any:
