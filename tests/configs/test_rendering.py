@@ -95,13 +95,13 @@ def test_classification_with_three_random_examples(strict):
     ids = RandomRetriever(rows, ice_num=3, seed=123).retrieve()
     assert ids == [[1, 3, 4], [4, 0, 5]]
     prompts = render(reader, {"ice_template": template(body, ice_token="</E>")}, rows, ids, strict=strict)
-    assert prompts.texts()[0] == (
+    assert prompts.prompts()[0] == (
         "Text: This is an article about sports\nLabel: Sports\n"
         "Text: This is an article about finance\nLabel: Finance\n"
         "Text: This is an article about education\nLabel: Education\n"
         "Text: This is an article about AI\nLabel: "
     )
-    assert prompts.messages()[1][-1] == {"role": "user", "content": "Text: This is an article about football"}
+    assert prompts.prompts("chat")[1][-1] == {"role": "user", "content": "Text: This is an article about football"}
 
 
 # ---- which template renders ----
@@ -111,8 +111,8 @@ def test_one_template_may_show_and_ask():
     prompts = made(
         {"ice_template": template("</E>{q}={a}", ice_token="</E>"), "retriever": {"type": "FixKRetriever"}}, [[0], [1]]
     )
-    assert prompts.texts() == ["tq0=ta0\nq0=", "tq1=ta1\nq1="]
-    assert prompts.ice == ["tq0=ta0\n", "tq1=ta1\n"]
+    assert prompts.prompts() == ["tq0=ta0\nq0=", "tq1=ta1\nq1="]
+    assert [prompts.ice_of(index) for index in range(len(prompts))] == ["tq0=ta0\n", "tq1=ta1\n"]
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -138,7 +138,7 @@ def test_one_template_may_show_and_ask():
 )  # fmt: skip
 def test_configs_that_cannot_be_rendered(infer_cfg, ids, message, strict):
     with pytest.raises(DataError, match=message):
-        made(infer_cfg, ids, strict=strict).texts()
+        made(infer_cfg, ids, strict=strict).prompts()
 
 
 def test_an_error_names_the_dataset_and_the_row():
@@ -159,27 +159,27 @@ def test_types_may_be_classes_names_or_objects():
         {"type": "opencompass.openicl.PromptTemplate", "template": "{q}"},
         PromptTemplate("{q}"),
     ):
-        assert made({"prompt_template": entry}).texts() == ["q0", "q1"]
+        assert made({"prompt_template": entry}).prompts() == ["q0", "q1"]
 
 
 def test_the_config_is_not_changed():
     infer_cfg = {"prompt_template": template({"begin": [{"role": "SYSTEM", "prompt": "{q}"}], "round": ROUND})}
     before = repr(infer_cfg)
     prompts = made(infer_cfg)
-    prompts.texts()
-    prompts.messages()
+    prompts.prompts()
+    prompts.prompts("chat")
     assert repr(infer_cfg) == before
 
 
 def test_rows_without_answers():
     prompts = made({"prompt_template": template("{q} {a}")}, [[]], test=[{"q": "q0"}])
-    assert prompts.texts() == ["q0 "]
+    assert prompts.prompts() == ["q0 "]
     with pytest.raises(DataError, match="row 0 has no column 'a'"):
         prompts.gold  # noqa: B018
     shown = {"ice_template": template("</E>{q}{a}", ice_token="</E>")}
     splits = {"train": [{"q": "x"}], "test": TEST}
     with pytest.raises(DataError, match="the training row 0 has no column 'a'"):
-        render(READER, shown, splits, [[0], [0]], strict=False).texts()
+        render(READER, shown, splits, [[0], [0]], strict=False).prompts()
 
 
 def test_a_token_stands_for_the_answer():
@@ -187,7 +187,7 @@ def test_a_token_stands_for_the_answer():
         "prompt_template": template("{q} {a}"),
         "inferencer": {"type": "GenInferencer", "gen_field_replace_token": "?"},
     }
-    assert made(infer_cfg).texts() == ["q0 ?", "q1 ?"]
+    assert made(infer_cfg).prompts() == ["q0 ?", "q1 ?"]
 
 
 @given(st.text(max_size=8), st.text(max_size=8), st.booleans())
@@ -211,8 +211,8 @@ def test_strict_shows_examples_exactly_as_they_are(text):
     prompts = render(
         READER, cfg, {"train": [{"q": text, "a": "a"}], "test": [{"q": text, "a": "a"}]}, [[0]], strict=True
     )
-    assert prompts.texts() == [f"[{text}]\n{text}!"]
-    assert prompts.ice == [f"[{text}]<SEP>\n"]
+    assert prompts.prompts() == [f"[{text}]\n{text}!"]
+    assert [prompts.ice_of(index) for index in range(len(prompts))] == [f"[{text}]<SEP>\n"]
 
 
 # ---- labels ----
@@ -223,18 +223,18 @@ def scored(body, strict=True, **more):
 
 
 def test_labels():
-    assert scored({"A": "{q} a", "B": "{q} b"}).texts() == [["q0 a", "q0 b"], ["q1 a", "q1 b"]]
-    assert scored({"A": "{q} a", "B": "{q} b"}, labels=["B"]).texts() == [["q0 b"], ["q1 b"]]
+    assert scored({"A": "{q} a", "B": "{q} b"}).prompts() == [["q0 a", "q0 b"], ["q1 a", "q1 b"]]
+    assert scored({"A": "{q} a", "B": "{q} b"}, labels=["B"]).prompts() == [["q0 b"], ["q1 b"]]
     assert scored("{q} {a}").labels == ("a0", "a1")
-    assert scored({"A": {"round": ROUND}}).messages()[0][0][-1] == {"role": "assistant", "content": "a0"}
+    assert scored({"A": {"round": ROUND}}).prompts("chat")[0][0][-1] == {"role": "assistant", "content": "a0"}
     with pytest.raises(DataError, match="nothing for the label 'C'"):
-        scored({"A": "a"}, labels=["C"]).texts()
+        scored({"A": "a"}, labels=["C"]).prompts()
 
 
 def test_strict_scores_each_label_where_compat_scores_the_right_answer_for_all():
-    assert scored("{q} {a}").texts() == [["q0 a0", "q0 a1"], ["q1 a0", "q1 a1"]]
-    assert scored("{q} {a}", strict=False).texts() == [["q0 a0", "q0 a0"], ["q1 a1", "q1 a1"]]
-    assert scored({"round": ROUND}, labels=["x", "y"]).texts()[0] == ["q0\nx", "q0\ny"]
+    assert scored("{q} {a}").prompts() == [["q0 a0", "q0 a1"], ["q1 a0", "q1 a1"]]
+    assert scored("{q} {a}", strict=False).prompts() == [["q0 a0", "q0 a0"], ["q1 a1", "q1 a1"]]
+    assert scored({"round": ROUND}, labels=["x", "y"]).prompts()[0] == ["q0\nx", "q0\ny"]
 
 
 def test_section_names_are_labels_only_in_compat():
@@ -251,7 +251,7 @@ def test_section_names_are_labels_only_in_compat():
 def test_the_separator_may_stay():
     cfg = {"prompt_template": template({"A": "{q}<SEP>a"}, sep_token="<SEP>"), "inferencer": {"type": "PPLInferencer"}}
     prompts = made(cfg)
-    assert (prompts.output[0], prompts.output_remain_sep[0]) == (["q0a"], ["q0<SEP>a"])
+    assert (prompts.output_of(0), prompts.output_of(0, remain_sep=True)) == (["q0a"], ["q0<SEP>a"])
 
 
 # ---- conversations ----
@@ -266,7 +266,7 @@ def talk(infer_mode="every", strict=True, test=TALK, kind="MultiTurnPromptTempla
 
 def test_every_turn_with_the_models_replies():
     prompts = talk()
-    assert prompts.texts() == [["one", "one\nANS1\ntwo", "one\nANS1\ntwo\nANS2\nthree"]]
+    assert prompts.prompts() == [["one", "one\nANS1\ntwo", "one\nANS1\ntwo\nANS2\nthree"]]
     assert prompts.prompts("text", None, ["R", "S"])[0][2] == "one\nR\ntwo\nS\nthree"
     assert prompts.prompts("text", None, [["R"]]) == [["one", "one\nR\ntwo"]]
     assert prompts.turn(0, 1, ["R"], "chat") == [
@@ -279,16 +279,16 @@ def test_every_turn_with_the_models_replies():
 
 def test_turns_after_the_right_replies():
     assert talk("every_with_gt").prompts(replies=["R"]) == [["one", "one\n1\ntwo", "one\n1\ntwo\n2\nthree"]]
-    assert talk("last").texts() == [["one\n1\ntwo\n2\nthree"]]
+    assert talk("last").prompts() == [["one\n1\ntwo\n2\nthree"]]
     assert talk("last").turn_count(0) == 1
     unknown = [{"q": ["one", "two"], "a": []}]
-    assert talk("every", test=unknown).texts() == [["one", "one\nANS1\ntwo"]]
+    assert talk("every", test=unknown).prompts() == [["one", "one\nANS1\ntwo"]]
     with pytest.raises(DataError, match="needs the right replies"):
-        talk("last", test=unknown).texts()
+        talk("last", test=unknown).prompts()
 
 
 def test_questions_alone_are_asked_one_by_one():
-    assert talk(body={"round": ROUND[:1]}).texts() == [["one", "one\nANS1\ntwo", "one\nANS1\ntwo\nANS2\nthree"]]
+    assert talk(body={"round": ROUND[:1]}).prompts() == [["one", "one\nANS1\ntwo", "one\nANS1\ntwo\nANS2\nthree"]]
 
 
 def test_a_conversation_is_not_for_one_reply():
@@ -301,11 +301,11 @@ def test_chats_that_a_column_holds():
     chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}, {"role": "user", "content": "q?"}, {"role": "assistant", "content": ""}]  # fmt: skip
     asks = {"inferencer": {"type": "ChatInferencer"}}
     for cfg in (asks, {**asks, "prompt_template": template("{q}")}):
-        assert made(cfg, [[]], test=[{"q": chat, "a": "x"}]).messages() == [[chat[:3]]]
-    assert made(asks, [[], []]).messages()[0] == [[{"role": "user", "content": "q0"}]]
-    assert made(asks, [[]], test=TALK).messages()[0][0][-1] == {"role": "user", "content": "three"}
+        assert made(cfg, [[]], test=[{"q": chat, "a": "x"}]).prompts("chat") == [[chat[:3]]]
+    assert made(asks, [[], []]).prompts("chat")[0] == [[{"role": "user", "content": "q0"}]]
+    assert made(asks, [[]], test=TALK).prompts("chat")[0][0][-1] == {"role": "user", "content": "three"}
     repeated = made({**asks, "prompt_template": template({"round": ROUND})}, [[]], test=TALK)
-    assert repeated.texts() == [["one\n1\ntwo\n2\nthree"]]
+    assert repeated.prompts() == [["one\n1\ntwo\n2\nthree"]]
 
 
 # ---- the other templates ----
@@ -313,8 +313,8 @@ def test_chats_that_a_column_holds():
 
 def test_messages_given_directly():
     cfg = {"prompt_template": {"type": "RawPromptTemplate", "messages": [{"role": "user", "content": "{q} {a}"}]}}
-    assert made(cfg).messages()[0] == [{"role": "user", "content": "q0 "}]
-    assert made(cfg).texts() == ["q0 ", "q1 "]
+    assert made(cfg).prompts("chat")[0] == [{"role": "user", "content": "q0 "}]
+    assert made(cfg).prompts() == ["q0 ", "q1 "]
 
 
 def test_examples_among_messages():
@@ -323,7 +323,7 @@ def test_examples_among_messages():
     for strict, answer in ((True, ""), (False, "a0")):
         prompts = made({"ice_template": RAW, "prompt_template": RAW}, [[0], []], strict=strict)
         asked = [{"role": "user", "content": "q0"}, {"role": "assistant", "content": answer}]
-        assert prompts.ice == [shown, []]
+        assert [prompts.ice_of(index) for index in range(len(prompts))] == [shown, []]
         assert prompts.chat(0) == [*shown, *asked]
         assert len(prompts.chat(1)) == len(asked)
 
@@ -337,7 +337,7 @@ def test_dialogue_examples_among_messages():
 
 def test_a_chat_inferencer_of_opencompass_ignores_the_examples_template():
     cfg = {"ice_template": template("{q}"), "inferencer": {"type": "ChatInferencer"}}
-    assert made(cfg, strict=False).texts() == [["q0"], ["q1"]]
+    assert made(cfg, strict=False).prompts() == [["q0"], ["q1"]]
 
 
 def test_a_chat_inferencer_of_opencompass_leaves_out_the_begin_of_the_meta_template():
@@ -346,8 +346,8 @@ def test_a_chat_inferencer_of_opencompass_leaves_out_the_begin_of_the_meta_templ
         "round": [{"role": "HUMAN", "begin": "<H>"}, {"role": "BOT", "begin": "<B>", "generate": True}],
     }
     cfg = {"prompt_template": template("{q}"), "inferencer": {"type": "ChatInferencer"}}
-    assert made(cfg, strict=False).texts(meta)[0] == ["<H>q0<B>"]
-    assert made(cfg).texts(meta)[0] == ["[<H>q0<B>"]
+    assert made(cfg, strict=False).prompts("text", meta)[0] == ["<H>q0<B>"]
+    assert made(cfg).prompts("text", meta)[0] == ["[<H>q0<B>"]
 
 
 def test_roles_that_a_label_lacks_are_empty_in_opencompass_alone():
@@ -365,4 +365,4 @@ def test_only_two_kinds_of_prompt():
 
 def test_a_string_template_repeats_in_a_chat():
     cfg = {"prompt_template": template("Q: {q}"), "inferencer": {"type": "ChatInferencer", "infer_mode": "every"}}
-    assert made(cfg, [[]], test=TALK).texts()[0][1] == "Q: one\nANS1\nQ: two"
+    assert made(cfg, [[]], test=TALK).prompts()[0][1] == "Q: one\nANS1\nQ: two"

@@ -93,6 +93,16 @@ def rendered(case, strict=False):
     return render(case["reader_cfg"], int_keys(case), rows_of(case, strict), case["idx_list"], strict=strict)
 
 
+def parts_of(prompts, name):
+    """What the golden has of all rows under this name."""
+    made = {
+        "ice": prompts.ice_of,
+        "output": prompts.output_of,
+        "output_remain_sep": lambda index: prompts.output_of(index, remain_sep=True),
+    }
+    return prompts.gold if name == "gold" else [made[name](index) for index in range(len(prompts))]
+
+
 def failed(value):
     return isinstance(value, dict) and "error" in value
 
@@ -115,7 +125,7 @@ def test_filled_templates(name):
     assert prompts.mode == case["mode"]
     for field in ("ice", "output", "output_remain_sep", "gold"):
         if field in case:
-            assert getattr(prompts, field) == case[field]
+            assert parts_of(prompts, field) == case[field]
     assert (None if prompts.labels is None else list(prompts.labels)) == case.get("labels")
 
 
@@ -137,14 +147,16 @@ def test_what_a_model_reads(name, field):
 
 @pytest.mark.parametrize("name", [name for name in WHOLE if None not in CASES[name].get("messages", [None])])
 def test_messages(name):
-    assert rendered(CASES[name]).messages() == CASES[name]["messages"]
+    assert rendered(CASES[name]).prompts("chat") == CASES[name]["messages"]
 
 
 @pytest.mark.parametrize(
     "name", [name for name in WHOLE if CASES[name]["mode"] == "gen" and not any(map(failed, CASES[name]["api"]))]
 )
 def test_api_items(name):
-    assert [chat_items(one, METAS["api"], strict=False) for one in rendered(CASES[name]).output] == CASES[name]["api"]
+    assert [chat_items(one, METAS["api"], strict=False) for one in parts_of(rendered(CASES[name]), "output")] == CASES[
+        name
+    ]["api"]
 
 
 def test_the_exceptions_are_those_the_original_crashes_on():
@@ -175,7 +187,7 @@ def test_golden_error(name):
             rows := rows_of(case),
             case.get("idx_list") or [[]] * len(rows.test),
             strict=False,
-        ).texts()
+        ).prompts()
 
 
 @pytest.mark.skipif(not REAL_CASES, reason="real_configs.json holds other people's text and is not in this repository")
@@ -184,10 +196,10 @@ def test_real_config(name):
     case = REAL_CASES[name]
     prompts = rendered(case)
     for field in ("ice", "output", "gold"):
-        assert getattr(prompts, field) == case[field]
-    assert prompts.texts() == case["lm_nometa"]
+        assert parts_of(prompts, field) == case[field]
+    assert prompts.prompts() == case["lm_nometa"]
     if "messages" in case:
-        assert prompts.messages() == case["messages"]
+        assert prompts.prompts("chat") == case["messages"]
 
 
 ALL = {**CASES, **REAL_CASES}
@@ -221,14 +233,14 @@ PLAIN = [name for name in (*WHOLE, *REAL_CASES) if name not in {*STRICT_REFUSES,
 def test_strict_renders_the_same(name):
     prompts, compat = rendered(ALL[name], strict=True), rendered(ALL[name])
     if name not in STRICT_MARKS_THE_END:
-        assert prompts.output == compat.output
+        assert parts_of(prompts, "output") == parts_of(compat, "output")
     if name != "mm_interleaved":
-        assert prompts.texts() == compat.texts()
+        assert prompts.prompts() == compat.prompts()
     if name in STRICT_CHAT_REFUSES:
         with pytest.raises(KshotError, match="has no role"):
-            prompts.messages()
+            prompts.prompts("chat")
     elif name != "zero_dict_unknown_role":
-        assert prompts.messages() == compat.messages()
+        assert prompts.prompts("chat") == compat.prompts("chat")
 
 
 @pytest.mark.parametrize("name", STRICT_REFUSES)
@@ -238,12 +250,12 @@ def test_strict_refuses(name):
 
 
 def test_what_strict_does_instead():
-    assert rendered(CASES["ppl_fixk_ice_only"], strict=True).texts()[0] == [
+    assert rendered(CASES["ppl_fixk_ice_only"], strict=True).prompts()[0] == [
         "Q: q0\nA\nQ: q1\nB\nQ: t0\nA",
         "Q: q0\nA\nQ: q1\nB\nQ: t0\nB",
     ]
-    assert rendered(CASES["reader_train_eq_test_swap_bug"], strict=True).texts() == ["te=2\ntr"]
+    assert rendered(CASES["reader_train_eq_test_swap_bug"], strict=True).prompts() == ["te=2\ntr"]
     assert (
-        rendered(CASES["n2_repeats_rows_and_train"], strict=True).texts()[:2]
+        rendered(CASES["n2_repeats_rows_and_train"], strict=True).prompts()[:2]
         == ["Q 2+2=? A 4\nQ 3+3=? A 6\nQ 1+1=?"] * 2
     )

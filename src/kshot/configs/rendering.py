@@ -17,12 +17,11 @@ gives the mode (by its name), ``labels``, ``gen_field_replace_token`` and ``infe
 ``.mode``                     ``gen``, ``ppl`` (a prompt for each label) or ``multiturn`` (a prompt for each turn)
 ``.labels``                   for ``ppl`` the labels, in order; else None
 ``.gold``                     the output column of each test row; None without an output column
-``.ice``, ``.output``         per row: the joined examples; the filled template (text or flat list; ppl: one per label)
-``.output_remain_sep``        ppl: the same with the separator token kept, to cut the answer off its context
+``.ice_of(i)``                the joined examples of row i
+``.output_of(i, …)``          the filled template of row i (text or flat list; ppl: one per label); ``remain_sep``: the
+                              separator token kept, to cut the answer off its context
 ``.text(i, meta)``            what a base model reads for row i: a string; ppl: one per label
 ``.chat(i, meta)``            what a chat model reads: ``[{"role", "content"}, …]``; ppl: one list per label
-``.texts(meta)``              ``text`` for every row; multiturn: per row one string per turn (as ``turns``)
-``.messages(meta)``           ``chat`` for every row; multiturn: per row one list per turn
 ``.turn_count(i)``            multiturn: how many replies row i asks for
 ``.turn(i, j, replies, …)``   multiturn: the prompt of turn j after these replies (used if infer_mode is ``every``)
 ``.turns(kind, meta, …)``     multiturn: per row the prompts of all turns; without ``replies``: ``ANS1``, ``ANS2``, …
@@ -298,21 +297,6 @@ class Rendered:
                 raise DataError(f"row {index} has no column {column!r}, the output_column", where=self.rows.abbr)
         return [row[column] for row in self.rows.test]
 
-    @property
-    def ice(self) -> list[Filled]:
-        """The joined examples of each row."""
-        return [self.ice_of(index) for index in range(len(self))]
-
-    @property
-    def output(self) -> list[Any]:
-        """The filled template of each row; for perplexity one for each label."""
-        return [self.output_of(index) for index in range(len(self))]
-
-    @property
-    def output_remain_sep(self) -> list[Any]:
-        """The filled templates of each row and label, the separator token still in them."""
-        return [self.output_of(index, remain_sep=True) for index in range(len(self))]
-
     def ice_of(self, index: int, *, bare: bool = False) -> Filled:
         """Return the examples of one row, joined; ``bare``: without separator tokens."""
         ids = tuple(self.ids[index])
@@ -327,10 +311,8 @@ class Rendered:
         row = self.rows.shown(number)
         if column is not None and column not in row:
             raise DataError(f"the training row {number} has no column {column!r}, the output_column")
-        tokens = {template.sep_token, self.plan.prompt_template.sep_token if self.plan.prompt_template else None} - {
-            None
-        }
-        without = [token for token in tokens if token] if bare else []
+        shown_by = (template, self.plan.prompt_template) if bare else ()
+        without = {each.sep_token for each in shown_by if each is not None and each.sep_token}
         return template.generate_ice_item(row, row.get(column) if column is not None else None, without=without)
 
     def _joined(self, examples: list[Any]) -> Filled:
@@ -399,14 +381,6 @@ class Rendered:
             if self.labels is not None:
                 return [read(filled, mode="ppl") for filled in output]
             return read(output, mode="gen")
-
-    def texts(self, meta: Meta | None = None) -> list[Any]:
-        """Return what a base model reads, for every row."""
-        return self.prompts("text", meta)
-
-    def messages(self, meta: Meta | None = None) -> list[Any]:
-        """Return what a chat model reads, for every row."""
-        return self.prompts("chat", meta)
 
     def prompts(
         self, kind: PromptKind = "text", meta: Meta | None = None, replies: Sequence[Any] | None = None
