@@ -37,16 +37,23 @@ _STAT_THREADS = 17
 """Which of the words behind the name in ``/proc/PID/stat`` is the number of threads."""
 
 
-def read_job() -> tuple[dict[str, Any], BinaryIO, int]:
-    """Return the job, the stream of the requests that follow it, and the descriptor to which answers are written.
+def taken_streams() -> tuple[int, int]:
+    """Return descriptors of standard input and output; the null device is in their place from now on.
 
-    Standard input, output and error become the null device: the code that runs later finds nothing there.
+    It is in that of standard error, too: the code that runs later finds nothing there.
     """
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
+    source, channel = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
     os.close(null)
+    return source, channel
+
+
+def read_job() -> tuple[dict[str, Any], BinaryIO, int]:
+    """Return the job, the stream of the requests that follow it, and the descriptor to which answers are written."""
+    source, answers = taken_streams()
+    requests = os.fdopen(source, "rb")
     job = json.loads(requests.readline())
     if not _LINUX:
         job["layers"] = [layer for layer in job["layers"] if layer not in _KERNEL_LAYERS]

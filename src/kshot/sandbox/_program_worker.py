@@ -11,7 +11,7 @@ import os
 import sys
 from itertools import pairwise
 
-from kshot.sandbox._confinement import confine, enter_child
+from kshot.sandbox._confinement import confine, enter_child, taken_streams
 from kshot.sandbox._judge_end import JudgeEnd
 from kshot.sandbox._peer import Ended
 from kshot.sandbox._program_end import ProgramEnd
@@ -30,7 +30,7 @@ _OPEN_FILES = 64
 
 def main() -> NoReturn:
     """Read the job from standard input, have its program judged, and leave."""
-    source, channel = _taken_streams()
+    source, channel = taken_streams()
     job = json.loads(_read(source, int(_line(source))))
     from_program, to_judge = os.pipe()
     from_judge, to_program = os.pipe()
@@ -122,16 +122,6 @@ def _confined_in(job: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 # ---- descriptors ----
-
-
-def _taken_streams() -> tuple[int, int]:
-    """Return descriptors of standard input and output; the null device is in their place from now on."""
-    source, channel = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):
-        os.dup2(null, standard)
-    os.close(null)
-    return source, channel
 
 
 def _keep_open(*descriptors: int) -> None:

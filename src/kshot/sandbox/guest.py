@@ -20,12 +20,9 @@ from kshot.sandbox.process import GUEST, LAYERS
 CALL_SECONDS = 600.0
 """How long one request may take: a batch, or the loading of rows."""
 MEMORY_MB = GUEST.limits.memory_mb
-_NETWORK_FILES = tuple(
-    Path(path)
-    for path in (
-        *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf"),
-        *("/etc/ssl", "/etc/pki", "/usr/share/ca-certificates", "/usr/lib/ssl"),
-    )
+_NETWORK_FILES = (
+    *map(Path, ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf")),
+    *map(Path, ("/etc/ssl", "/etc/pki", "/usr/share/ca-certificates", "/usr/lib/ssl")),
 )
 _OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
 

@@ -119,14 +119,8 @@ GUEST = Profile(
         **dict.fromkeys(("TOKENIZERS_PARALLELISM", "HF_HUB_ENABLE_HF_TRANSFER", "WANDB_MODE"), "0"),
     },
     passed_on=(
-        *(
-            "COMPASS_DATA_CACHE",
-            "AIS_BENCH_DATASETS_CACHE",
-            "DATASET_SOURCE",
-            "NLTK_DATA",
-            "TIKTOKEN_CACHE_DIR",
-            "HF_HUB_CACHE",
-        ),
+        *("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE", "DATASET_SOURCE"),
+        *("NLTK_DATA", "TIKTOKEN_CACHE_DIR", "HF_HUB_CACHE"),
     ),
     threads=True,
     own_root=True,
