@@ -17,8 +17,10 @@ from typing import Any, Literal, TypeAlias
 
 from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, ambiguous_name, short
+from kshot.configs.project import OPEN_FLAGS
 from kshot.core.errors import DataError
 from kshot.core.records import Row
+from kshot.core.text_files import regular_file
 from kshot.sandbox.calls import UNREADABLE
 from kshot.sandbox.guest import Guest, GuestFault, opaque_class
 
@@ -95,10 +97,13 @@ class Home:
 
     # ---- what it does ----
 
+    def _ask(self, action: str, name: str, options: Mapping[str, Any], **given: Any) -> Any:
+        """Have the worker do something with what a config gives a name and options."""
+        return self.guest.ask(action, name=name, options=plain_options(options), **given)
+
     def clean(self, name: str, options: Mapping[str, Any], text: Any) -> Any:
         """Clean a text up."""
-        given = {"name": name, "options": plain_options(options), "texts": [text]}
-        answer = self.guest.ask("clean", seconds=CLEAN_SECONDS, **given)
+        answer = self._ask("clean", name, options, texts=[text], seconds=CLEAN_SECONDS)
         found = answer[0] if isinstance(answer, list) and len(answer) == 1 else None
         if not isinstance(found, Mapping) or not found.keys() & {"value", "error"}:
             raise GuestFault(UNREADABLE, kind="NoAnswer", where=self.title)
@@ -120,16 +125,9 @@ class Home:
     ) -> Mapping[str, Any]:
         """Return what an evaluator makes of all predictions; ``prompts`` are what the model was asked."""
         called = f"{short(name)} of {self.title}"
+        given = {"predictions": predictions, "references": references, "rows": rows, "prompts": prompts}
         try:
-            found = self.guest.ask(
-                "evaluate",
-                name=name,
-                options=plain_options(options),
-                predictions=list(predictions),
-                references=list(references),
-                rows=[dict(row) for row in rows],
-                prompts=None if prompts is None else list(prompts),
-            )
+            found = self._ask("evaluate", name, options, **given)
         except GuestFault as exc:
             if exc.kind != _NOT_GIVEN:
                 raise
@@ -141,22 +139,14 @@ class Home:
         self, name: str, options: Mapping[str, Any], replies: Sequence[Mapping[str, Any]], rows: Sequence[Row]
     ) -> Mapping[str, Any]:
         """Return what a post-processor makes of all replies of a judge: ``prediction``, ``gold``, ``origin_prompt``."""
-        found = self.guest.ask(
-            "judge",
-            name=name,
-            options=plain_options(options),
-            replies=[dict(reply) for reply in replies],
-            rows=[dict(row) for row in rows],
-        )
+        found = self._ask("judge", name, options, replies=replies, rows=rows)
         return _checked_figures(found, f"{short(name)} of {self.title}")
 
     def template(
         self, name: str, options: Mapping[str, Any], method: str, given: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Return what a method of a template gives, as ``made``; without a method, the template's tokens."""
-        found = self.guest.ask(
-            "template", name=name, options=plain_options(options), method=method, given=plain_options(given)
-        )
+        found = self._ask("template", name, options, method=method, given=plain_options(given))
         if not isinstance(found, Mapping) or (method and "made" not in found):
             raise GuestFault(UNREADABLE, kind="NoAnswer", where=self.title)
         return found
@@ -169,7 +159,7 @@ class Home:
         ``places``: files and folders that it may read, too.
         """
         self.guest.allow_reading(*places)
-        loaded = self.guest.ask("load", name=name, options=plain_options(options))
+        loaded = self._ask("load", name, options)
         parts = loaded if isinstance(loaded, Mapping) else {}
         sizes, not_taken = parts.get("sizes"), parts.get("not_taken")
         if not isinstance(not_taken, list) or not all(isinstance(option, str) for option in not_taken):
@@ -212,15 +202,7 @@ class Home:
         output: str | None,
     ) -> list[list[int]]:
         """Return the numbers of the training rows that a retriever chooses for each test row."""
-        found = self.guest.ask(
-            "retrieve",
-            name=name,
-            options=plain_options(options),
-            train=[dict(row) for row in train],
-            test=[dict(row) for row in test],
-            columns=list(columns),
-            output=output,
-        )
+        found = self._ask("retrieve", name, options, train=train, test=test, columns=columns, output=output)
         right = (
             isinstance(found, list)
             and len(found) == len(test)
@@ -280,7 +262,6 @@ _DATA_VARIABLES = (
 )
 """The user's environment variables that name folders of data; the worker sees them, and may read there."""
 _MAX_CODE_BYTES = 16 << 20
-_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _WRITABLE_BY_ALL = 0o002
 
 
@@ -356,7 +337,7 @@ def _code_files(folder: Path) -> Iterator[Path]:
 
 def _file_digest(path: Path) -> bytes:
     try:
-        with os.fdopen(os.open(path, _OPEN_FLAGS), "rb") as file:
+        with os.fdopen(regular_file(path, OPEN_FLAGS), "rb") as file:
             data = file.read(_MAX_CODE_BYTES + 1)
     except OSError as exc:
         raise DataError(f"a file of the home cannot be read: {exc.strerror or exc}", where=str(path)) from exc

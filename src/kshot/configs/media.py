@@ -10,14 +10,14 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loaders.places import candidates, data_folders
-from kshot.configs.project import NotAllowed
+from kshot.configs.project import OPEN_FLAGS, NotAllowed
 from kshot.core.content import MEDIA_KINDS, Content, MediaKind, MediaPart, Part, TextPart, fits, media_type
 from kshot.core.errors import DataError
 from kshot.core.text_files import is_still_at, regular_file
@@ -180,8 +180,6 @@ def _of_bytes(kind: MediaKind, declared: str, frames: tuple[bytes, ...], detail:
 
 # ---- the files that rows name: where they may lie, and how they are read ----
 
-_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-
 
 def given_places(text: str | None) -> list[Path]:
     """Return where the rows that a user names lie: at a file or folder, or where a pattern with ``{split}`` begins."""
@@ -196,9 +194,9 @@ def read_media(entry: DatasetEntry, path: str, given: Sequence[Path]) -> tuple[b
     """Return the bytes of a file that a row names, and its name for people; ``given``: places that the user named."""
     if "\0" in path:
         raise DataError(f"{path!r:.80} is no path")
-    roots = [place if place.is_dir() else place.parent for place in map(_real, given)]
+    roots = [place if place.is_dir() else place.parent for place in (Path(os.path.realpath(each)) for each in given)]
     refused: DataError | None = None
-    for place in _candidates(entry, path, roots):
+    for place in (*candidates(entry, path), *(root / path for root in roots)):
         if not _exists(place):
             continue
         try:
@@ -213,10 +211,6 @@ def read_media(entry: DatasetEntry, path: str, given: Sequence[Path]) -> tuple[b
     )
 
 
-def _real(place: Path) -> Path:
-    return Path(os.path.realpath(place))
-
-
 def _exists(place: Path) -> bool:
     try:
         return place.exists()
@@ -224,15 +218,10 @@ def _exists(place: Path) -> bool:
         return False
 
 
-def _candidates(entry: DatasetEntry, path: str, roots: Sequence[Path]) -> Iterator[Path]:
-    yield from candidates(entry, path)
-    yield from (root / path for root in roots)
-
-
 def _allowed(entry: DatasetEntry, place: Path, roots: Sequence[Path]) -> Path:
     """Return the real path of a file that may be read; an entry of the user's own may name any."""
     if entry.project is None:
-        return _real(place)
+        return Path(os.path.realpath(place))
     try:
         return entry.project.check(place, also=[*data_folders(entry), *roots])
     except NotAllowed as exc:
@@ -245,7 +234,7 @@ def _allowed(entry: DatasetEntry, place: Path, roots: Sequence[Path]) -> Path:
 
 def _bytes(real: Path) -> bytes:
     try:
-        descriptor = regular_file(real, _OPEN_FLAGS)
+        descriptor = regular_file(real, OPEN_FLAGS)
     except OSError as exc:
         raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(real)) from exc
     with os.fdopen(descriptor, "rb") as file:

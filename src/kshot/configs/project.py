@@ -66,7 +66,7 @@ _TREES = ("configs", *FRAMEWORKS)
 MAX_FILE_BYTES = 16 << 20
 MAX_TOTAL_BYTES = 128 << 20
 _MAX_NAMES = 20_000
-_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class NotAllowed(Exception):  # noqa: N818 - it names what a path is
@@ -153,7 +153,7 @@ class Project:
     def read(self, path: str, *, importing: bool = False) -> bytes:
         """Return the content of a file."""
         real = self._real(path, importing=importing)
-        descriptor = os.open(real, _OPEN_FLAGS)
+        descriptor = os.open(real, OPEN_FLAGS)
         with os.fdopen(descriptor, "rb") as file:
             _check_opened(descriptor, real)
             status = os.fstat(descriptor)
@@ -216,7 +216,7 @@ class Project:
             with os.scandir(real) as entries:
                 yield entries
             return
-        descriptor = os.open(real, _OPEN_FLAGS | os.O_DIRECTORY)
+        descriptor = os.open(real, OPEN_FLAGS | os.O_DIRECTORY)
         try:
             _check_opened(descriptor, real)
             with os.scandir(descriptor) as entries:
