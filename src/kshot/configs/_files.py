@@ -15,13 +15,7 @@ import stat
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, Protocol
-
-    class Files(Protocol):
-        """Where config files come from."""
-
-        def find(self, paths: Sequence[str]) -> tuple[str, str] | None:
-            """Return the first of these files that there is, and its bytes as Latin-1 text."""
+    from typing import Any
 
 
 class RequestedFiles:

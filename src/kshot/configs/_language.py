@@ -31,7 +31,7 @@ from kshot.configs._stand_ins import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kshot.configs._files import Files
+    from kshot.configs._files import RequestedFiles
 
 _MAX_MESSAGE_LETTERS = 2000
 
@@ -39,7 +39,7 @@ _MAX_MESSAGE_LETTERS = 2000
 class Interpreter:
     """Runs config files and calls what they define."""
 
-    def __init__(self, path: str, files: Files, search_folders: Sequence[str], lacking: str = "") -> None:
+    def __init__(self, path: str, files: RequestedFiles, search_folders: Sequence[str], lacking: str = "") -> None:
         """Prepare for one config; absolute ``read_base`` imports are looked for in ``search_folders``, in order.
 
         ``lacking``: what the system lacks to confine a process.

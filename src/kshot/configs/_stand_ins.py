@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Any
 
 from kshot.cleanups.config_names import cleanup_function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kshot.configs._language import Interpreter
 
 FRAMEWORKS = ("ais_bench", "opencompass")
 NAMED = (*FRAMEWORKS, "mmengine", "kshot")
@@ -20,18 +24,6 @@ DEPENDENCIES = frozenset((
     *("rich", "tqdm", "requests", "tabulate", "prettytable", "mmengine_lite", "modelscope", "huggingface_hub", "sympy"),
     *("latex2sympy2", "math_verify", "peft", "anthropic", "zhipuai", "dashscope", "volcengine", "fuzzywuzzy", "mmcv"),
 ))  # fmt: skip
-
-
-class Resolver(Protocol):
-    """Knows what a name stands for."""
-
-    read_base_depth: int
-
-    def named(self, called: str, at: str) -> Any:
-        """Return what a name stands for."""
-
-    def register(self, registry: str, *args: Any, **kwargs: Any) -> Any:
-        """Keep what a config registers."""
 
 
 class ConfigFault(Exception):  # noqa: N818 - raised inside a config, reported outside
@@ -103,7 +95,8 @@ class StandIn:
 
     __slots__ = ("_at", "_called", "_resolver")
 
-    def __init__(self, called: str, at: str, resolver: Resolver) -> None:
+    def __init__(self, called: str, at: str, resolver: Interpreter) -> None:
+        """``resolver`` knows what a name stands for, and keeps what a config registers."""
         self._called, self._at, self._resolver = called, at, resolver
 
     def __getattr__(self, name: str) -> Any:
@@ -163,7 +156,7 @@ class StandInParent:
 class ReadBase:
     """``with read_base():`` - imports in it are config files."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Interpreter) -> None:
         self._resolver = resolver
 
     def __call__(self) -> ReadBase:

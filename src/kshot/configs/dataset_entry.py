@@ -224,15 +224,14 @@ class DatasetEntry:
     def list_columns(self) -> tuple[str, ...]:
         """The columns in which its retriever needs a list in each row."""
         config = self.body.get("infer_cfg")
-        retriever = config.get("retriever") if isinstance(config, Mapping) else None
-        options: Mapping[str, Any] = retriever if isinstance(retriever, Mapping) else {}
+        options = _options_of(config.get("retriever") if isinstance(config, Mapping) else None)
         found = _retriever_class(options.get("type"))
         return () if found is None else found.list_columns(options)
 
     def packages(self, retriever: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that choosing examples needs; ``retriever`` replaces the config's."""
-        config: Any = retriever or self.infer_cfg.get("retriever")
-        found = _retriever_class(config.get("type")) if isinstance(config, Mapping) else None
+        config = _options_of(retriever or self.infer_cfg.get("retriever"))
+        found = _retriever_class(config.get("type"))
         if found is None:
             return {}
         with located(self.place):
@@ -240,8 +239,7 @@ class DatasetEntry:
 
     def counts_tokens(self, retriever: Mapping[str, Any] | None = None) -> bool:
         """Whether the tokens of examples are counted, as the retriever asks; ``retriever`` replaces the config's."""
-        config: Any = retriever or self.infer_cfg.get("retriever")
-        return isinstance(config, Mapping) and "max_tokens" in config
+        return "max_tokens" in _options_of(retriever or self.infer_cfg.get("retriever"))
 
     # ---- prompts ----
 
@@ -313,6 +311,10 @@ class DatasetEntry:
             return found(rows, strict=self.strict, **options)
         except TypeError as exc:
             raise DataError(f"{short(kind)} cannot be made: {exc}", where=self.place) from exc
+
+
+def _options_of(config: Any) -> Mapping[str, Any]:
+    return config if isinstance(config, Mapping) else {}
 
 
 def _retriever_class(kind: Any) -> type[Retriever] | None:

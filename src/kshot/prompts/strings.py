@@ -248,37 +248,11 @@ def _number(digits: str) -> int:
 _MAX_BITS = 10_000
 _MAX_EXPONENT = 1_000
 _STEPS, _JOINED = "kshot_steps", "kshot_joined"
-_LIST_FILTERS = {
-    *(
-        "attr",
-        "batch",
-        "count",
-        "d",
-        "default",
-        "dictsort",
-        "first",
-        "groupby",
-        "items",
-        "last",
-        "length",
-        "list",
-        "map",
-    ),
-    *(
-        "max",
-        "min",
-        "random",
-        "reject",
-        "rejectattr",
-        "reverse",
-        "select",
-        "selectattr",
-        "slice",
-        "sort",
-        "sum",
-        "unique",
-    ),
-}
+_LIST_FILTERS = frozenset((
+    *("attr", "batch", "count", "d", "default", "dictsort", "first", "groupby", "items", "last", "length", "list"),
+    *("map", "max", "min", "random", "reject", "rejectattr", "reverse", "select", "selectattr", "slice", "sort", "sum"),
+    "unique",
+))  # fmt: skip
 """Those that do not write out what they get."""
 
 _SIZED_FILTERS = {"batch", "center", "indent", "slice", "tojson"}
@@ -461,22 +435,15 @@ def _product(value: Any, times: Any) -> int:
     return size_of(value) * max(times, 0)
 
 
-def _made(name: str, value: Any, given: tuple[Any, ...]) -> int:
+def _made(name: str, value: Any, given: tuple[Any, ...]) -> int:  # noqa: PLR0911 - one for each name
     """Return the size of what a method or filter makes that may be much larger than what it gets."""
-    if name == "replace" and len(given) > 1:
-        text, old, new = (str(each) for each in (value, *given[:2]))
-        return text.count(old) * len(new)
-    if name == "join":
-        return size_of(value) * size_of(
-            given[0] if given else ""
-        )  # the parts and what stands between them, or the reverse
-    return _spread(name, value, given)
-
-
-def _spread(name: str, value: Any, given: tuple[Any, ...]) -> int:
-    """Return the size of what lines, words or tabs are filled up with."""
     longest = max((each if isinstance(each, int) else size_of(each) for each in given), default=4)
     match name:
+        case "replace" if len(given) > 1:
+            text, old, new = (str(each) for each in (value, *given[:2]))
+            return text.count(old) * len(new)
+        case "join":  # the parts and what stands between them, or the reverse
+            return size_of(value) * size_of(given[0] if given else "")
         case "indent":
             return str(value).count("\n") * longest
         case "tojson" if given:  # each item stands in a line of its own, as far to the right as it is deep
