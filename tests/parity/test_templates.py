@@ -134,15 +134,17 @@ def test_filled_templates(name):
 def test_what_a_model_reads(name, field):
     """Where a row of the golden is an error, ours is one too, unless the rules render it."""
     golden, prompts = CASES[name][field], rendered(CASES[name])
-    read, meta = prompts.texts if field.startswith("lm") else prompts.messages, METAS.get(field)
+    kind, meta = "text" if field.startswith("lm") else "chat", METAS.get(field)
     if (name, field) in RENDERED_HERE:
         golden = RENDERED_HERE[name, field]
     if failed(golden) or any(map(failed, golden)):
         assert failed(golden) or all(map(failed, golden))
         with pytest.raises(KshotError):
-            read(meta)
+            prompts.prompts(kind, meta)
     else:
-        assert read(meta) == (golden if field.startswith("lm") else [as_messages(one) for one in golden])
+        assert prompts.prompts(kind, meta) == (
+            golden if field.startswith("lm") else [as_messages(one) for one in golden]
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in WHOLE if None not in CASES[name].get("messages", [None])])
