@@ -121,46 +121,29 @@ def _check_size(events: Any, path: Path) -> None:
 
     It reads the events of the parser, so nothing is built and nothing recurses.
     """
-    count = _Count()
+    import yaml
+
+    values = 0
+    opened: list[tuple[str | None, int]] = []  # the anchors of values that have not ended, and what came before each
+    sizes: dict[str | None, int] = {}
     for event in events:
-        if count.is_inside_itself(event):
-            raise DataError(f"*{event.anchor} stands inside itself", where=_place(path, event.start_mark))
-        count.take(event)
-        if len(count.open) > MAX_DEPTH:
-            raise DataError(f"it nests deeper than {MAX_DEPTH} levels", where=_place(path, event.start_mark))
-        if count.values > MAX_NODES:
-            raise DataError(f"it stands for more than {MAX_NODES:,} values", where=_place(path, event.start_mark))
-
-
-class _Count:
-    """Counts the values of a file by the events of its parser; an alias counts as all that it stands for."""
-
-    def __init__(self) -> None:
-        self.values = 0
-        self.open: list[tuple[str | None, int]] = []
-        self._sizes: dict[str, int] = {}
-
-    def is_inside_itself(self, event: Any) -> bool:
-        """Whether an alias names a value that has not ended yet."""
-        import yaml
-
-        return isinstance(event, yaml.AliasEvent) and any(anchor == event.anchor for anchor, _ in self.open)
-
-    def take(self, event: Any) -> None:
-        """Count an event."""
-        import yaml
-
+        problem = ""
         if isinstance(event, yaml.AliasEvent):
-            self.values += self._sizes.get(event.anchor, 1)
-        elif isinstance(event, yaml.CollectionStartEvent):
-            self.open.append((event.anchor, self.values))
-            self.values += 1
+            if any(anchor == event.anchor for anchor, _ in opened):
+                problem = f"*{event.anchor} stands inside itself"
+            values += sizes.get(event.anchor, 1)  # as much as it stands for
         elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, start = self.open.pop()
-            if anchor is not None:
-                self._sizes[anchor] = self.values - start
-        elif isinstance(event, yaml.ScalarEvent):
-            self.values += 1
+            anchor, start = opened.pop()
+            sizes[anchor] = values - start
+        elif isinstance(event, yaml.NodeEvent):
+            opened += [(event.anchor, values)] if isinstance(event, yaml.CollectionStartEvent) else []
+            values += 1
+        if len(opened) > MAX_DEPTH:
+            problem = f"it nests deeper than {MAX_DEPTH} levels"
+        if values > MAX_NODES:
+            problem = problem or f"it stands for more than {MAX_NODES:,} values"
+        if problem:
+            raise DataError(problem, where=_place(path, event.start_mark))
 
 
 @cache
