@@ -23,15 +23,9 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*(?={)")
 
 def boxed(text: str) -> str | None:
     r"""Return what the last ``\boxed{…}`` encloses, its braces balanced; None where there is none."""
-    starts = list(_BOXED.finditer(text))
-    if not starts:
-        return None
-    begin, depth = starts[-1].end(), 0
-    for place in range(begin, len(text)):
-        depth += (text[place] == "{") - (text[place] == "}")
-        if depth == 0:
-            return text[begin + 1 : place]
-    return None
+    starts = [found.end() for found in _BOXED.finditer(text)]
+    box = _box_at(text, starts[-1] if starts else -1)
+    return box and box[1:-1]
 
 
 class NotABox(ValueError):  # noqa: N818 - it names what was found
@@ -217,23 +211,15 @@ def math_intern_postprocess(text: str) -> str | None:
         if lead in text:
             return _trimmed(text.partition(lead)[2])
     if _BOX in text:
-        return _trimmed(_to_matching_brace(text.partition(_BOX)[2]))
+        start = text.find(_BOX) + len(_BOX)
+        box = _box_at(text, start - 1)
+        return _trimmed(text[start:-1] if box is None else box[1:-1])
     return None
 
 
 def _trimmed(answer: str) -> str:
     answer = answer.strip().replace("{{", "{").replace("}}", "}")
     return answer[:-1] if answer.endswith((".", "。")) else answer
-
-
-def _to_matching_brace(rest: str) -> str:
-    """Return what stands before the brace that closes; without one, all but the last sign."""
-    depth = 1
-    for place, sign in enumerate(rest):
-        depth += (sign == "{") - (sign == "}")
-        if depth == 0:
-            return rest[:place]
-    return rest[:-1]
 
 
 # ---- DAPO ----
