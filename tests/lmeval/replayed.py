@@ -10,7 +10,7 @@ from kshot.api import evaluate
 from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.core.task import Task
 from kshot.lmeval.compiling import compiled, prompt_of
-from kshot.lmeval.requests import document_requests, shots_of
+from kshot.lmeval.requests import doc_requests, shots_of
 from kshot.lmeval.settings import LmevalSettings
 from kshot.lmeval.task_file import TaskFile
 
@@ -50,7 +50,7 @@ class Replayed:
 def compiled_task(task: TaskFile, rows: Mapping[str, Any], num_fewshot: int | None = None, **options: Any) -> Task[Any]:
     """Return the Task of a task file and rows."""
     documents, config = task.documents(rows), task.config
-    requests = document_requests(documents, shots_of(config, num_fewshot))
+    requests = list(doc_requests(documents, shots_of(config, num_fewshot)))
     return compiled(config, task._functions, documents, requests, LmevalSettings(**options))
 
 

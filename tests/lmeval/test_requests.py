@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.lmeval.requests import document_requests, generation_form
+from kshot.lmeval.requests import ChatForm, doc_requests, generation_form
 from tests.lmeval.tasks import task
 
 ROWS = {
@@ -149,7 +149,7 @@ def test_the_head_of_a_choice_in_a_chat(tmp_path, prefix, delimiter):
 
 def test_turns_for_models_that_take_them(tmp_path):
     birds = task(tmp_path, {**SHOTS, "description": "Birds."})
-    found = document_requests(birds.documents(ROWS), 1, chat=True, system="Be brief.")
+    found = list(doc_requests(birds.documents(ROWS), 1, ChatForm(None), system="Be brief."))
     assert found[0][0]["context"] == [
         {"role": "system", "content": "Be brief.\n\nBirds."},
         {"role": "user", "content": "q0"},

@@ -114,11 +114,9 @@ def role_part(text: str, role: Any, meta: Mapping[str, Any] | None) -> str:
     roles = [*(meta or {}).get("round", ()), *(meta or {}).get("reserved_roles", ())]
     entry = next((item for item in roles if isinstance(item, Mapping) and item.get("role") == role), {})
     begin, end = entry.get("begin"), entry.get("end")
-    if isinstance(begin, str) and begin and (found := re.search(re.escape(begin), text)):
-        text = text[found.end() :]
-    if isinstance(end, str) and end and (found := re.search(re.escape(end), text)):
-        text = text[: found.start()]
-    return text
+    if isinstance(begin, str) and begin in text:
+        text = text[text.index(begin) + len(begin) :]
+    return text.partition(end)[0] if isinstance(end, str) and end else text
 
 
 def extraction(

@@ -155,11 +155,9 @@ def _decoded(text: str, kind: str) -> bytes:
 
 def _bare_base64(kind: MediaKind, text: str) -> bytes | None:
     """Return the bytes of a text that is base64 of such media and nothing else; no path decodes to one."""
-    if not _BASE64.fullmatch(text):
-        return None
     try:
-        data = base64.b64decode("".join(text.split()), validate=True)
-    except (binascii.Error, ValueError):
+        data = _decoded(text, kind) if _BASE64.fullmatch(text) else b""
+    except DataError:
         return None
     return data if fits(media_type(data), kind) else None
 

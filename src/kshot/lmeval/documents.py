@@ -84,7 +84,7 @@ class DocFields:
         """Return what each document has the reply begin with; None: nothing."""
         if self._config.gen_prefix is None:
             return [None] * len(docs)
-        return self._values(docs, self._config.gen_prefix, "gen_prefix", _same)
+        return self._values(docs, self._config.gen_prefix, "gen_prefix", lambda text, _: text)
 
     def resolved(self, docs: Sequence[Row], how: Any, key: str) -> list[Any]:
         """Return a text of the file, rendered for each document, or the document's column of that name."""
@@ -148,11 +148,6 @@ class DocFields:
         key = where.partition(",")[0]
         what = f"{where}: the rendered text is no number or list that Python could read: {text!r:.120}"
         return DataError(what, where=self._config.where(key))
-
-
-def _same(text: str, where: str) -> str:
-    del where
-    return text
 
 
 class TaskSplits:

@@ -256,13 +256,6 @@ def contexts_of(documents: Documents, count: int, *, system: str | None = None) 
         )
 
 
-def document_requests(
-    documents: Documents, count: int, *, chat: bool = False, multiturn: bool = True, system: str | None = None
-) -> list[list[RequestForm]]:
-    """Return the requests of each document; ``chat``: their contexts are turns (``role``, ``content``)."""
-    return list(doc_requests(documents, count, ChatForm(None, multiturn) if chat else None, system=system))
-
-
 def request_counts(documents: Documents) -> list[int]:
     """Return how many requests each document has; one that is repeated counts once."""
     if documents.config.output_type != "multiple_choice":

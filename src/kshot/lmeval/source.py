@@ -28,7 +28,7 @@ from kshot.lmeval.compiling import compiled
 from kshot.lmeval.documents import Documents
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.functions import Functions, functions_of, references
-from kshot.lmeval.requests import RequestForm, document_requests, shots_of
+from kshot.lmeval.requests import ChatForm, RequestForm, doc_requests, shots_of
 from kshot.lmeval.rows import TaskRows, hub_name, row_packages
 from kshot.lmeval.settings import LmevalSettings
 from kshot.lmeval.tree import Group, GroupAggregate, Leaf, Node, find, groups, leaves
@@ -402,14 +402,9 @@ class LmevalSource(Source[LmevalSettings]):
         config = leaf.config
         rows = TaskRows(config, functions, self._given(leaf, settings))
         documents = Documents(config, functions, rows, limit=settings.limit)
-        requests = document_requests(
-            documents,
-            shots_of(config, given_shots(settings)),
-            chat=settings.model_type == "chat",
-            multiturn=settings.examples_as == "turns",
-            system=settings.system_prompt,
-        )
-        return documents, requests
+        chat = ChatForm(None, settings.examples_as == "turns") if settings.model_type == "chat" else None
+        shots = shots_of(config, given_shots(settings))
+        return documents, list(doc_requests(documents, shots, chat, system=settings.system_prompt))
 
     def _functions(self, config: TaskConfig, *, network: bool) -> Functions:
         """Return the worker of a tree, which all its tasks share."""

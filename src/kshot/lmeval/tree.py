@@ -45,6 +45,7 @@ _IGNORED = {"__pycache__", ".ipynb_checkpoints"}
 _SLOW_SECONDS = 1.0
 _VERSION = 1
 _KEYS = ("task", "group", "class", "tag", "include")
+_KINDS: tuple[Kind, ...] = ("class", "group", "task")
 _KEY_LINE = re.compile(rb"^([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+([^\r\n]*?))?[ \t]*\r?$", re.MULTILINE)
 _PLAIN = re.compile(rb"(?:\.{0,2}/)*[A-Za-z_][\w./+-]*")
 _LIST = re.compile(rb"\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*-[ \t]")
@@ -75,7 +76,7 @@ def index_tree(root: Path) -> dict[str, NamedEntry]:
     tagged: dict[str, list[str]] = {}
     for path in heads.files:
         head = heads.merged(path)
-        kind = _kind_of(head)
+        kind = next((kind for kind in _KINDS if kind in head), None)
         name = None if kind is None else head.get("group" if kind == "group" else "task")
         if kind is None or not isinstance(name, str) or name in found:
             continue
@@ -86,11 +87,6 @@ def index_tree(root: Path) -> dict[str, NamedEntry]:
     heads.keep()
     tags = {tag: tuple(sorted(set(names))) for tag, names in tagged.items() if found[tag].kind == "tag"}
     return found | {tag: NamedEntry(tag, "tag", None, names) for tag, names in tags.items()}
-
-
-def _kind_of(head: Mapping[str, Any]) -> Kind | None:
-    kinds: tuple[Kind, ...] = ("class", "group", "task")
-    return next((kind for kind in kinds if kind in head), None)
 
 
 def _texts(value: Any) -> list[str]:
@@ -278,10 +274,7 @@ def leaves(node: Node) -> list[Leaf]:
 
     Of two with one name the later one stays, as in lm-eval, at the place of the first.
     """
-    found: dict[str, Leaf] = {}
-    for leaf in _all_leaves(node):
-        found[leaf.name] = leaf
-    return list(found.values())
+    return list({leaf.name: leaf for leaf in _all_leaves(node)}.values())
 
 
 def groups(node: Node) -> Iterator[Group]:
@@ -392,7 +385,7 @@ class TaskTree:
     def _several(self, name: str, entries: Sequence[NamedEntry]) -> Group:
         """Join groups and tasks; what is in one of the groups already does not stand beside it."""
         built = [self._node(each, Body({}, {}), ()) for each in entries if each.kind == "group"]
-        inner = {each.name for node in built for child in _children(node) for each in groups(child)}
+        inner = {each.name for node in built for each in groups(node) if each is not node}
         outer = [node for node in built if isinstance(node, Group) and node.name not in inner]
         held = {leaf.name for node in outer for leaf in _all_leaves(node)}
         tags = [task for each in entries if each.kind == "tag" for task in each.tasks]
@@ -488,10 +481,6 @@ def _name_in(body: Body, key: str) -> str:
     if not isinstance(name, (str, int)) or isinstance(name, bool) or not str(name).strip():
         raise DataError(f"{key} is {name!r:.80}; it must be a name", where=body.places.get(key, ""))
     return str(name)
-
-
-def _children(node: Node) -> tuple[Node, ...]:
-    return node.children if isinstance(node, Group) else ()
 
 
 def _aggregates(body: Body, path: Path) -> tuple[GroupAggregate, ...]:

@@ -40,13 +40,6 @@ def check_role(item: Any) -> None:
 
 
 @dataclass(slots=True)
-class LoosePart:
-    """A part of a dialogue outside of rounds: a role item or a string."""
-
-    item: Any
-
-
-@dataclass(slots=True)
 class TurnPart:
     """A part of a dialogue that is one turn of a round; only where strict are there strings among its items."""
 
@@ -130,8 +123,8 @@ def _known_role(item: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     )
 
 
-def dialogue_parts(dialogue: Sequence[Any], meta: MetaTemplate, *, strict: bool) -> Iterator[LoosePart | TurnPart]:
-    """Yield the parts of a dialogue in reading order.
+def dialogue_parts(dialogue: Sequence[Any], meta: MetaTemplate, *, strict: bool) -> Iterator[Any]:
+    """Yield the parts of a dialogue in reading order: turns of rounds, and items outside of rounds.
 
     A string inside a round stays in its place where strict; the frameworks read it before the whole round.
     """
@@ -157,7 +150,7 @@ def dialogue_parts(dialogue: Sequence[Any], meta: MetaTemplate, *, strict: bool)
         elif inside in ("round", "ice") and (strict or not isinstance(item, str)):
             pending.append(item)
         else:
-            yield LoosePart(item)
+            yield item
 
 
 Mode: TypeAlias = Literal["gen", "ppl"]
@@ -234,8 +227,8 @@ def with_meta(filled: Filled, meta: Meta | None, mode: Mode = "gen", *, strict: 
     known = MetaTemplate.of(meta)
     text = _loose_text(meta.get("begin") or "", known, strict=strict)
     for part in dialogue_parts(as_dialogue(filled) if isinstance(filled, Messages) else filled, known, strict=strict):
-        if isinstance(part, LoosePart):
-            text += _loose_text(part.item, known, strict=strict)
+        if not isinstance(part, TurnPart):
+            text += _loose_text(part, known, strict=strict)
             continue
         more, stopped = _turn_text(part, known, generating=mode == "gen", strict=strict)
         text += more
@@ -312,7 +305,7 @@ def chat_items(
     items = PromptList(_chat_item(known, item) for item in ([lead] if isinstance(lead, Mapping) else lead) if item)
     for part in dialogue_parts(filled, known, strict=strict):
         last = mode == "gen" and isinstance(part, TurnPart) and part.last
-        for item in [part.item] if isinstance(part, LoosePart) else _turn_items(part, known, whole=whole_turns):
+        for item in _turn_items(part, known, whole=whole_turns) if isinstance(part, TurnPart) else [part]:
             if isinstance(item, str):
                 _refuse_loss(item, strict=strict)
             elif last and known.merged(item).get("generate"):

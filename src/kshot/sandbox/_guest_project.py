@@ -196,13 +196,8 @@ def _defines(statement: ast.stmt, name: str) -> bool:
         return statement.name == name
     if isinstance(statement, ast.Import):
         return any((alias.asname or alias.name.partition(".")[0]) == name for alias in statement.names)
-    targets = (
-        statement.targets
-        if isinstance(statement, ast.Assign)
-        else [statement.target]
-        if isinstance(statement, (ast.AnnAssign, ast.AugAssign))
-        else []
-    )
+    one = [statement.target] if isinstance(statement, (ast.AnnAssign, ast.AugAssign)) else []
+    targets = statement.targets if isinstance(statement, ast.Assign) else one
     return any(isinstance(each, ast.Name) and each.id == name for target in targets for each in ast.walk(target))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -69,21 +70,16 @@ def split_names(entry: DatasetEntry) -> dict[str, bool]:
     return {str(reader.get("train_split") or "train"): False, str(reader.get("test_split") or "test"): True}
 
 
-class _LookedAt(Mapping[str, Any]):
+class _LookedAt(UserDict[str, Any]):
     """Options that record which of them were read."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options, self.seen = options, set[str]()
+        super().__init__(options)
+        self.seen: set[str] = set()
 
     def __getitem__(self, key: str) -> Any:
         self.seen.add(key)
-        return self._options[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._options)
-
-    def __len__(self) -> int:
-        return len(self._options)
+        return super().__getitem__(key)
 
 
 @dataclass(frozen=True)
