@@ -94,7 +94,7 @@ def _splice_text(text: str, token: str | None, inserted: Shape, write: Callable[
 class PromptTemplate:
     """A string, a dialogue (``begin``/``round``/``end``) or a dict of label → either of them."""
 
-    masks_output: ClassVar[bool] = True
+    masks_output = True
 
     def __init__(
         self, template: Any, ice_token: str | None = None, sep_token: str | None = None, *, strict: bool = True
@@ -209,7 +209,7 @@ class PromptTemplate:
             check_role(item)
         return shape
 
-    def _compose(self, shape: Shape, row: Row, ice: Filled, *, keep_sep: bool = False) -> Shape:
+    def _compose(self, shape: Shape, row: Row, ice: Filled, *, keep_sep: bool = False) -> Filled:
         """Put examples and columns into a shape; strict never reads inserted text again."""
         if isinstance(ice, Messages):
             if ice:
@@ -259,32 +259,11 @@ class RawPromptTemplate(PromptTemplate):
         self.messages, self.format_variables = messages, format_variables
         super().__init__("", strict=strict)
         self.ice_token, self.prompt_type = ice_token, "raw"
+        self.masks_output = strict  # the frameworks do not mask the output column here
 
-    def generate_ice_item(self, entry: Row, label: Any, *, without: Collection[str] = ()) -> Messages:  # noqa: ARG002 - messages have no tokens to remove
-        """Return an example: all its messages, with the answer in place."""
-        return self._filled(entry, Messages())
-
-    def generate_item(
-        self,
-        entry: Row,
-        output_field: str | None = None,
-        output_field_replace_token: str = "",
-        ice_field_replace_token: Any = "",
-    ) -> Messages:
-        """Return the messages to answer; the frameworks do not mask the output column here."""
-        if output_field is not None and self.strict:
-            entry = {**entry, output_field: output_field_replace_token}
-        return self._filled(entry, self._examples(ice_field_replace_token))
-
-    def generate_label_prompt_item(
-        self,
-        entry: Row,
-        ice: Any,
-        label: Any,  # noqa: ARG002 - messages have no labels
-        remain_sep: bool = False,  # noqa: ARG002, FBT001, FBT002 - the signature of the frameworks
-    ) -> Messages:
-        """Return the messages that are scored; the frameworks leave the examples out."""
-        return self._filled(entry, self._examples(ice) if self.strict else Messages())
+    def _compose(self, shape: Shape, row: Row, ice: Any, *, keep_sep: bool = False) -> Messages:  # noqa: ARG002 - the messages are the shape
+        """Fill the messages; of those that are scored, whose separators stay, the frameworks leave the examples out."""
+        return self._filled(row, self._examples(ice) if self.strict or not keep_sep else Messages())
 
     def _examples(self, ice: Any) -> Messages:
         """Return examples as messages, also those that a dialogue template made."""
@@ -375,7 +354,7 @@ class MMPromptTemplate(PromptTemplate):
         f"<AIS_{kind.upper()}_START>": kind for kind in ("text", "image", "video", "audio")
     }
 
-    def _compose(self, shape: Shape, row: Row, ice: Filled, *, keep_sep: bool = False) -> Shape:
+    def _compose(self, shape: Shape, row: Row, ice: Filled, *, keep_sep: bool = False) -> Filled:
         if isinstance(shape, str):
             return super()._compose(shape, row, ice, keep_sep=keep_sep)
         done: Any = super()._compose(shape, row, ice, keep_sep=keep_sep) if self.strict else self._written(shape, row)
@@ -472,7 +451,7 @@ class MultiTurnPromptTemplate(PromptTemplate):
 
     masks_output = False
 
-    def _compose(self, shape: Shape, row: Row, ice: Filled, *, keep_sep: bool = False) -> Shape:
+    def _compose(self, shape: Shape, row: Row, ice: Filled, *, keep_sep: bool = False) -> Filled:
         if isinstance(shape, str):
             return super()._compose(shape, row, ice, keep_sep=keep_sep)
         result = PromptList()
