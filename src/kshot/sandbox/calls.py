@@ -99,14 +99,6 @@ class Refused:
         return f"{self.kind}: {self.shown}"
 
 
-class _NoAnswerError(Exception):
-    """There is no answer that can be used."""
-
-    def __init__(self, why: str, kind: Literal["TooSlow", "NoAnswer"] = "NoAnswer") -> None:
-        super().__init__(why)
-        self.why = TooSlow(why, kind)
-
-
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
@@ -146,28 +138,26 @@ class RequestProcess:
 
     def ask(self, request: Mapping[str, Any], seconds: float) -> Any:
         """Return the result of a request, or ``Refused``, or ``TooSlow``: then it should be ended."""
-        try:
-            return self._answer(request, seconds)
-        except _NoAnswerError as exc:
-            return exc.why
-
-    def _answer(self, request: Mapping[str, Any], seconds: float) -> Any:
         self._number += 1
         until = time.monotonic() + seconds
         message: Mapping[str, Any] = {**request, "id": self._number}
         for _ in range(_MAX_WANTS):
             self._send(json.dumps(message).encode("ascii") + b"\n", until)
             answer = self._next_answer(until, seconds)
+            if isinstance(answer, TooSlow):
+                return answer
             if answer.get("id") != self._number:
-                raise _NoAnswerError(UNREADABLE)
+                break
             if isinstance(answer.get("fault"), dict):
                 return Refused.of(answer["fault"])
             if "result" in answer:
                 return answer["result"]
             if "wants" not in answer:
-                raise _NoAnswerError(UNREADABLE)
+                break
             message = self._serve(answer["wants"])
-        raise _NoAnswerError(f"it asks for more than {_MAX_WANTS:,} files")
+        else:
+            return TooSlow(f"it asks for more than {_MAX_WANTS:,} files")
+        return TooSlow(UNREADABLE)
 
     def _send(self, line: bytes, until: float) -> None:
         """Write a line; a process that does not read it may not hold the caller up."""
@@ -185,26 +175,22 @@ class RequestProcess:
                     with suppress(BlockingIOError):
                         rest = rest[os.write(pipe.fileno(), rest[:_CHUNK_BYTES]) :]
 
-    def _next_answer(self, until: float, seconds: float) -> dict[str, Any]:
+    def _next_answer(self, until: float, seconds: float) -> dict[str, Any] | TooSlow:
         try:
             line = self._answers.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
-            why = f"it did not end within {seconds:g} s, the time that it may take"
-            raise _NoAnswerError(why, kind="TooSlow") from None
+            return TooSlow(f"it did not end within {seconds:g} s, the time that it may take", "TooSlow")
         if line is None:
-            raise _NoAnswerError(f"its process ended before it was done ({self._process.ending()})")
+            return TooSlow(f"its process ended before it was done ({self._process.ending()})")
         self.answer_bytes = len(line)
         if len(line) > _MAX_ANSWER_BYTES:
-            raise _NoAnswerError(f"it gives more than {_MAX_ANSWER_BYTES >> 20} MB of data")
+            return TooSlow(f"it gives more than {_MAX_ANSWER_BYTES >> 20} MB of data")
         if sum(map(line.count, (b"[", b"{", b","))) > _MAX_PARTS:
-            raise _NoAnswerError(f"it gives more than {_MAX_PARTS:,} values")
-        try:
-            answer = json.loads(line)
-        except (ValueError, RecursionError):
-            raise _NoAnswerError(UNREADABLE) from None
-        if not isinstance(answer, dict):
-            raise _NoAnswerError(UNREADABLE)
-        return answer
+            return TooSlow(f"it gives more than {_MAX_PARTS:,} values")
+        with suppress(ValueError, RecursionError):
+            if isinstance(answer := json.loads(line), dict):
+                return answer
+        return TooSlow(UNREADABLE)
 
     def end(self) -> None:
         """Kill the process and remove its folder."""
