@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import types
+from functools import partial
 
 from kshot.sandbox._guest_deferred import no_equivalent, stand_in_modules
 from kshot.sandbox._guest_imports import NoSuchNameError, check_unambiguous
@@ -148,10 +149,6 @@ def _dump(value: Any, file: Any = None, **options: Any) -> Any:
         return json.dump(value, opened, **options)
 
 
-def _make_folder(folder: str, mode: int = 0o777) -> None:
-    os.makedirs(folder, mode=mode, exist_ok=True)  # noqa: PTH103 - as above
-
-
 def _lines(path: Any, **_: Any) -> list[str]:
     with open(path, encoding="utf-8") as opened:  # noqa: PTH123 - as above
         return opened.read().splitlines()
@@ -170,7 +167,10 @@ def stand_ins() -> dict[str, Callable[[], types.ModuleType]]:
     registry = {"Registry": HomeRegistry, "METRICS": HomeRegistry("mmengine_metrics")}
     config = {"ConfigDict": ConfigDict, "Config": ConfigDict, "read_base": lambda: None}
     files = {"load": _load, "dump": _dump, "list_from_file": _lines, "exists": os.path.exists}
-    utils = {"mkdir_or_exist": _make_folder, "is_list_of": lambda seq, kind: all(isinstance(x, kind) for x in seq)}
+    utils = {
+        "mkdir_or_exist": partial(os.makedirs, exist_ok=True),
+        "is_list_of": lambda seq, kind: all(isinstance(x, kind) for x in seq),
+    }
     names: dict[str, dict[str, Any]] = {
         "mmengine": {**config, **files, **utils, "MMLogger": Logger, "Registry": HomeRegistry},
         "mmengine.registry": {**registry, "build_from_cfg": lambda cfg, registry, *_: registry.build(cfg)},

@@ -327,7 +327,7 @@ class LmevalSource(Source[LmevalSettings]):
 
     def announcements(self) -> Sequence[str]:
         """Say that code of the files runs, and how."""
-        trees = dict.fromkeys(leaf.root or leaf.path.parent for leaf in self.leaves if _runs_code(leaf))
+        trees = dict.fromkeys(leaf.root or leaf.path.parent for leaf in self.leaves if _holds(has_functions, leaf))
         return [f"functions of the task files in {tree} run confined" for tree in trees]
 
     def close(self) -> None:
@@ -366,7 +366,7 @@ class LmevalSource(Source[LmevalSettings]):
         for name in self._spec.options:
             if name not in self._reads:
                 raise UsageError(f"its option {name} has no effect", where=self.text, hint="Leave it out here.")
-        if all(map(_shows_no_examples, self.leaves)):
+        if all(_holds(lambda config: config.num_fewshot == 0, leaf) for leaf in self.leaves):  # which no option changes
             own.mark_unread(*_SHOTS)
 
     def planned(self, settings: LmevalSettings, rehearsed: Sequence[PlannedTask]) -> Sequence[PlannedTask]:
@@ -444,18 +444,10 @@ class LmevalSource(Source[LmevalSettings]):
             yield with_parts_named({**row, "task": task, "dataset": task}, lambda name: f"{name}{self.options}")
 
 
-def _runs_code(leaf: Leaf) -> bool:
-    """Whether a task has functions; one that cannot be read has none, and its fault is told where it is needed."""
+def _holds(question: Callable[[TaskConfig], bool], leaf: Leaf) -> bool:
+    """Whether something holds of a task; of one that cannot be read nothing does, which is told where it is needed."""
     try:
-        return has_functions(leaf.config)
-    except KshotError:
-        return False
-
-
-def _shows_no_examples(leaf: Leaf) -> bool:
-    """Whether the file of a task says 0, which no option changes; one that cannot be read is told of later."""
-    try:
-        return leaf.config.num_fewshot == 0
+        return question(leaf.config)
     except KshotError:
         return False
 

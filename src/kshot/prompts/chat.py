@@ -51,10 +51,6 @@ def _raise_exception(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
 
 
-def _strftime_now(layout: str) -> str:
-    return datetime.now().astimezone().strftime(layout)
-
-
 def _tojson(
     value: Any,
     ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - templates pass these by position too
@@ -92,7 +88,7 @@ def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
     )
     environment.add_filter("tojson", _tojson)
     environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
+    environment.globals["strftime_now"] = lambda layout: datetime.now().astimezone().strftime(layout)
     try:
         template = environment.from_string(source)
     except (jinja2.TemplateError, RecursionError, SyntaxError, MemoryError) as error:

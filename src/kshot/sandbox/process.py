@@ -190,7 +190,7 @@ class ConfinedProcess:
         comes before it. ``command_before`` returns the command that starts the interpreter in this folder.
         """
         root = Path(tempfile.gettempdir())
-        _remove_leftovers(root, profile.folder_prefix)
+        _remove_leftovers(root, f"{profile.folder_prefix}*")
         own = WorkFolder(root, profile.folder_prefix)
         folder = own.path
         confinement = {
@@ -283,6 +283,10 @@ def _start(
         )
 
 
+_remove_leftovers = cache(remove_leftovers)
+"""Removes the folders of processes of kshot that were killed; once is enough, since it looks at a whole folder."""
+
+
 @cache
 def _starter() -> ThreadPoolExecutor:
     """Return the thread that starts the processes that stay; it lives as long as this process."""
@@ -313,12 +317,6 @@ def _environment(profile: Profile, folder: Path) -> dict[str, str]:
     }
     names = (*profile.passed_on, "SYSTEMROOT")  # Windows starts no program without the last
     return {**clean, **profile.variables, **{name: os.environ[name] for name in names if name in os.environ}}
-
-
-@cache
-def _remove_leftovers(root: Path, prefix: str) -> None:
-    """Remove the folders of processes of kshot that were killed; once is enough, since it looks at a whole folder."""
-    remove_leftovers(root, f"{prefix}*")
 
 
 def _end(process: subprocess.Popen[bytes], folder: WorkFolder, starter_pid: int) -> None:

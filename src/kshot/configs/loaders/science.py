@@ -129,7 +129,7 @@ def _functions(place: DataPlace) -> Splits:
     """Read calls of functions and what they should be; whatever is not text becomes JSON."""
     category, wanted = place.text("category"), place.options.get("test_ids")
     name = f"BFCL_v3_{category}.json"
-    rows = place.json_lines(place.file(name), _with_id)
+    rows = place.json_lines(place.file(name), lambda row: {**row, "id": row["id"]})
     if "relevance" in category:
         gold: list[Row] = [{"id": row["id"], "ground_truth": ["relevance_mock_gt"]} for row in rows]
     else:
@@ -141,13 +141,6 @@ def _functions(place: DataPlace) -> Splits:
     documents: dict[str, list[Row]] = {}
     path = str(place.root / name)
     return changed(kept, lambda row: _encoded(_documented(row, place, documents)), path)
-
-
-def _with_id(row: Row) -> Row:
-    """Return a row; one without an id is refused."""
-    if "id" not in row:
-        raise KeyError("id")
-    return row
 
 
 def _documented(row: Row, place: DataPlace, documents: dict[str, list[Row]]) -> Row:

@@ -243,10 +243,6 @@ def _qasper_rows(article: Row) -> list[Row]:
     return rows
 
 
-def _qasper(place: DataPlace) -> Splits:
-    return {"dev": place.named_rows(place.only_file("qasper-dev-v0.3.json"), _qasper_rows, "an article")}
-
-
 LOADERS = {
     "NaturalQuestionDataset": Loader(partial(_tabbed, prefix="nq", first="dev")),
     "TriviaQADataset": Loader(partial(_tabbed, prefix="trivia", first="test")),
@@ -273,5 +269,7 @@ LOADERS = {
     **dict.fromkeys([f"LEval{task}Dataset" for task in _LEVAL_LONG], _leval(length=True)),
     "LEvalQualityDataset": _leval(length=False, part=1),
     **{f"LVEval{task}Dataset": _lveval(facts=facts, keywords=keywords) for task, (facts, keywords) in _LVEVAL.items()},
-    "QASPERDataset": Loader(_qasper),
+    "QASPERDataset": Loader(
+        lambda place: {"dev": place.named_rows(place.only_file("qasper-dev-v0.3.json"), _qasper_rows, "an article")}
+    ),
 }
