@@ -255,9 +255,8 @@ class Statement:
 
 _BE = (
     r"(?:is|are|was|be|would(?: have to)? be|will be|should be|must be|must surely be|has to be|have to be"
-    r"|could only be"
-    r"|can only be|could be|may be|might be|seems to be|appears to be|seems|remains|becomes|lies in|ist|es|est|è|é"
-    r"|war|wäre|будет)"
+    r"|could only be|can only be|could be|may be|might be|seems to be|appears to be|seems|remains|becomes|lies in|ist"
+    r"|es|est|è|é|war|wäre|будет)"
 )
 _NOUNS = (
     r"(?:answer|ans|choice|option|solution|selection|pick|response|alternative|guess|vote|verdict|letter|(?:right"
@@ -265,8 +264,7 @@ _NOUNS = (
 )
 _OTHER_NOUNS = (
     r"(?:antwort|lösung|respuesta|opción|réponse|reponse|risposta|resposta|opção|alternativa|ответ|вариант|jawaban"
-    r"|đáp án"
-    r"|odpowiedź|cevap|svar|antwoord|答え|正解|정답|답)"
+    r"|đáp án|odpowiedź|cevap|svar|antwoord|答え|正解|정답|답)"
 )
 _ASIDE = r"(?:, [^,.:;!?\n]{1,40},|\s?\([^()\n]{1,40}\))?"
 _GAP = (
@@ -357,11 +355,9 @@ _WOULD = re.compile(r"would|could|might|may", re.IGNORECASE)
 
 _FILLER = re.compile(
     r"(?:[\s\"'(\[{<:=,⟦]+|[-–—]\s|\b(?:the|options?|choices?|letters?|answers?|statements?|both|either|definitely"
-    r"|clearly|likely"
-    r"|most|probably|indeed|therefore|thus|certainly|number|simply|just|obviously|in fact|actually|still|then|again"
-    r"|hence"
-    r"|surely|none other than|la|le|der|die|das|opción|opção|lettre|letra|lettera|buchstabe)\b|选项|選項|项|就是|是"
-    r"|为|選|选){0,12}",
+    r"|clearly|likely|most|probably|indeed|therefore|thus|certainly|number|simply|just|obviously|in fact|actually"
+    r"|still|then|again|hence|surely|none other than|la|le|der|die|das|opción|opção|lettre|letra|lettera|buchstabe)\b"
+    r"|选项|選項|项|就是|是|为|選|选){0,12}",
     re.IGNORECASE,
 )
 _LETTERS = re.compile(r"([A-Z]{1,3})(?![A-Za-z0-9_])(?!'[A-Za-z])(?!\.[A-Za-z](?![A-Za-z]))|(" + TEXT + ")")
