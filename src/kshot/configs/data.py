@@ -27,7 +27,7 @@ from kshot.configs.loaders.finding import (
 from kshot.configs.loaders.places import check_place, looked_at, place_of
 from kshot.configs.loaders.reading import typed
 from kshot.configs.names import short
-from kshot.configs.rows import Splits
+from kshot.configs.rows import Splits, each_split
 from kshot.configs.values import repeats
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.records import Row
@@ -267,14 +267,12 @@ def without_copies(entry: DatasetEntry, splits: Splits) -> Splits:
     count = copies_of(entry)
     if count == 1:
         return splits
-    if isinstance(splits, Mapping):
-        return {name: _each_once(rows, count) for name, rows in splits.items()}
-    return _each_once(splits, count)
+    return each_split(splits, lambda rows: _each_once(rows, count))
 
 
 def _each_once(rows: Sequence[Row], count: int) -> Sequence[Row]:
     """Return one of ``count`` equal rows; rows that are nowhere so often have no copies, and stay as they are."""
-    keys = [_key(row) for row in rows]
+    keys = [json.dumps(row, sort_keys=True, default=repr) for row in rows]
     total = Counter(keys)
     if max(total.values(), default=0) < count:
         return rows
@@ -285,10 +283,6 @@ def _each_once(rows: Sequence[Row], count: int) -> Sequence[Row]:
             kept.append(row)
         seen[key] += 1
     return kept
-
-
-def _key(row: Row) -> str:
-    return json.dumps(row, sort_keys=True, default=repr)
 
 
 def numbers_among_equals(entries: Sequence[DatasetEntry]) -> list[int]:

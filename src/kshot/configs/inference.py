@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.names import short
 from kshot.configs.rendering import PromptKind, Rendered
-from kshot.configs.rows import OPENCOMPASS, Splits
+from kshot.configs.rows import OPENCOMPASS, Splits, each_split
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.values import texts, tokens
 from kshot.core.content import Content
@@ -83,9 +83,7 @@ def with_attacked_prompt(entry: DatasetEntry, splits: Splits) -> Splits:
     column, prompts = inferencer.get("adv_key"), inferencer.get("original_prompt_list")
     if short(inferencer["type"]) != "AttackInferencer" or not column or not prompts:
         return splits
-    if isinstance(splits, Mapping):
-        return {name: [{column: prompts[0], **row} for row in rows] for name, rows in splits.items()}
-    return [{column: prompts[0], **row} for row in splits]
+    return each_split(splits, lambda rows: [{column: prompts[0], **row} for row in rows])
 
 
 LENGTH_COLUMN = "max_out_len"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -14,6 +14,17 @@ from kshot.core.records import Row
 
 Splits: TypeAlias = Mapping[str, Sequence[Row]] | Sequence[Row]
 """The rows of each split, or one list of rows that is both train and test."""
+
+
+def each_split(splits: Splits, change: Callable[[Sequence[Row]], Sequence[Row]]) -> Splits:
+    """Return splits with what a function makes of the rows of each."""
+    return {name: change(rows) for name, rows in splits.items()} if isinstance(splits, Mapping) else change(splits)
+
+
+def all_rows(splits: Splits) -> list[Row]:
+    """Return the rows of all splits."""
+    return [row for rows in (splits.values() if isinstance(splits, Mapping) else [splits]) for row in rows]
+
 
 OPENCOMPASS = "opencompass"
 """The framework that repeats a dataset as a whole; the other one repeats each row."""

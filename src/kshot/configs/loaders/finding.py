@@ -14,7 +14,7 @@ from kshot.configs.loaders import copies, custom, exams, maths, options, program
 from kshot.configs.loaders.places import RowsNotAllowed, check_place, local_path, place_of
 from kshot.configs.loaders.reading import ROW_FAULTS, DataPlace, Loader, MissingFileError, changed
 from kshot.configs.names import merged, short
-from kshot.configs.rows import Splits
+from kshot.configs.rows import Splits, all_rows, each_split
 from kshot.configs.scope import located
 from kshot.core.errors import DataError, KshotError
 from kshot.core.records import Row
@@ -98,6 +98,11 @@ class RowsFinder:
         """The loader of the entry's dataset class."""
         return entry_loader(self.entry)
 
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns that the entry reads."""
+        return self.entry.columns
+
     def place(self, root: Path, hub: str = "") -> DataPlace:
         """Return what a loader reads with."""
         path = self.entry.get("path")
@@ -172,8 +177,7 @@ class RowsFinder:
             found = self._plain(root)
         except DataError:
             return None
-        parts = found.values() if isinstance(found, Mapping) else [found]
-        rows = [row for part in parts for row in part]
+        rows = all_rows(found)
         return found if rows and not any(self.is_raw(row) for row in rows) else None
 
     # ---- a pattern, or a folder with a file for each split ----
@@ -216,35 +220,27 @@ class RowsFinder:
         if loader is None or loader.change is None:
             return False
         if loader.is_raw is None:
-            return any(name not in row for name in self._columns)
+            return any(name not in row for name in self.columns)
         try:
             return loader.is_raw(row)
         except ROW_FAULTS:
             return True  # the loader will name what is wrong
 
-    @cached_property
-    def _columns(self) -> list[str]:
-        return self.entry.columns
-
     def _are_final(self, splits: Splits) -> bool:
         """Whether there are rows, and all have the columns that the entry reads."""
-        parts = splits.values() if isinstance(splits, Mapping) else [splits]
-        rows = [row for part in parts for row in part]
-        return bool(rows) and all(name in row for row in rows for name in self._columns)
+        rows = all_rows(splits)
+        return bool(rows) and all(name in row for row in rows for name in self.columns)
 
     def fitted(self, splits: Splits) -> Splits:
         """Give raw rows the columns that the loader gives; other rows stay as they are."""
-        if isinstance(splits, Mapping):
-            return {name: self._fitted(rows) for name, rows in splits.items()}
-        return self._fitted(splits)
-
-    def _fitted(self, rows: Sequence[Row]) -> list[Row]:
-        return [new for row in rows for new in (self._changed(row) if self.is_raw(row) else [row])]
+        return each_split(splits, lambda rows: [new for row in rows for new in self._changed(row)])
 
     def _changed(self, row: Row) -> list[Row]:
         loader = self.loader
+        if loader is None or not self.is_raw(row):
+            return [row]
         try:
-            return changed([row], loader.change if loader is not None else None, "")
+            return changed([row], loader.change, "")
         except DataError:
             return [row]  # reading the row will name what is missing
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from kshot.configs.rows import Splits
+from kshot.configs.rows import Splits, each_split
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.core.text_files import check_regular, leaves_folder, lines_of, parse_json, read_whole
@@ -59,10 +59,7 @@ class Loader:
             return place.check(path)
 
         try:
-            found = self.read(replace(place, check=check))
-            if isinstance(found, Mapping):
-                return {name: uniform(rows, last[0]) for name, rows in found.items()}
-            return uniform(found, last[0])
+            return each_split(self.read(replace(place, check=check)), lambda rows: uniform(rows, last[0]))
         except KeyError as exc:
             raise DataError(f"its rows cannot be read: there is no {exc.args[0]!r}", where=last[0]) from exc
         except ROW_FAULTS as exc:
