@@ -15,6 +15,7 @@ from kshot.configs.evaluators.making import evaluator, own_cleanup
 from kshot.configs.evaluators.repeats import Form, Repeated, repeated
 from kshot.configs.evaluators.scores import CorpusMetric, SeesRows
 from kshot.configs.function_calls import FUNCTION_MODE, function_calls, function_turns
+from kshot.configs.home import Home
 from kshot.configs.inference import (
     LENGTH_COLUMN,
     LOSS_MODES,
@@ -141,13 +142,10 @@ class ConfigTask:
 
     def _code_facts(self) -> dict[str, Any]:
         """Return the digest of the code of each home that the entry uses, and what it uses of it."""
-        homes = {home.framework: home for home in self.entry.used.values()}
-        parts = {
-            name: sorted(" ".join(key) for key, home in self.entry.used.items() if home.framework == name)
-            for name in homes
-        }
-        found = {name: {"digest": home.digest, "parts": parts[name]} for name, home in homes.items()}
-        return {"home": found}
+        parts: dict[Home, list[str]] = {}
+        for key, home in self.entry.used.items():
+            parts.setdefault(home, []).append(" ".join(key))
+        return {"home": {home.framework: {"digest": home.digest, "parts": sorted(own)} for home, own in parts.items()}}
 
     def _code_labels(self) -> dict[str, Any]:
         """Return what the table says of the code of homes: which parts of the task it ran."""
@@ -283,14 +281,11 @@ class ConfigTask:
         form: Form | None = _FORMS.get(entry.scope.name(body.get("type")).framework)
         if entry.repeats > 1 and form:
             return (repeated(metric, self.times, ks, form),)
-        if entry.repeats > 1:
-            return (repeated(self._of_one_reply(metric), self.times, ks),)
-        return (metric,)
-
-    def _of_one_reply(self, metric: Metric) -> Metric:
+        if entry.repeats == 1:
+            return (metric,)
         if isinstance(metric, CorpusMetric):
-            raise DataError("n cannot be combined with a metric of the whole corpus", where=self.entry.place)
-        return metric
+            raise DataError("n cannot be combined with a metric of the whole corpus", where=entry.place)
+        return (repeated(metric, self.times, ks),)
 
     def _ks(self) -> list[int]:
         found = whole_numbers(self.entry.get("k"), "k", self.entry.place)

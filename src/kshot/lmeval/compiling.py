@@ -19,7 +19,6 @@ from kshot.core.records import (
     Failed,
     Generate,
     Gold,
-    Likelihood,
     Loglik,
     Message,
     Option,
@@ -76,7 +75,7 @@ def likelihood_method(config: TaskConfig) -> DocumentMethod:
         found: list[Any] = [None] * len(forms)
         for own, reply in zip(places.values(), replies, strict=True):
             for place, each in zip(own, reply.likelihoods, strict=True):
-                found[place] = [_pair(each)] * config.repeats
+                found[place] = [(each.logprob, each.greedy)] * config.repeats
         return found
 
     return method
@@ -89,10 +88,6 @@ def _before(form: Mapping[str, Any]) -> tuple[Prompt, RollingStart | None]:
     if not form["context"]:
         return Prompt(), "auto"
     return replace(prompt_of(form["context"]), rules="lm-eval"), None
-
-
-def _pair(found: Likelihood) -> tuple[float, bool | None]:
-    return (found.logprob, found.greedy)
 
 
 def prompt_of(context: Any) -> Prompt:

@@ -65,26 +65,26 @@ class DocFields:
             hint = "Write the prompt into doc_to_text."
             raise DataError("use_prompt takes prompts of promptsource", where=config.where("use_prompt"), hint=hint)
 
-    def texts(self, docs: Sequence[Row], how: Any, key: str = "doc_to_text") -> list[Any]:
+    def texts(self, docs: Sequence[Row], how: Any = None) -> list[Any]:
         """Return the text of each document; a number where there are choices and the text is one."""
-        return self._values(docs, self._config.doc_to_text if how is None else how, key, self._number_or_text)
+        return self._values(docs, how, "doc_to_text", self._number_or_text)
 
-    def targets(self, docs: Sequence[Row], how: Any, key: str = "doc_to_target") -> list[Any]:
+    def targets(self, docs: Sequence[Row], how: Any = None) -> list[Any]:
         """Return the target of each document: a text, the number of a choice, or a list of either."""
-        return self._values(docs, self._config.doc_to_target if how is None else how, key, self._target)
+        return self._values(docs, how, "doc_to_target", self._target)
 
-    def choices(self, docs: Sequence[Row], how: Any, key: str = "doc_to_choice") -> list[Any]:
+    def choices(self, docs: Sequence[Row], how: Any = None) -> list[Any]:
         """Return the choices of each document."""
         how = self._config.doc_to_choice if how is None else how
-        if isinstance(how, Mapping):
-            how = list(how.values())
-        return self._values(docs, how, key, self._literal)
+        return self._values(
+            docs, list(how.values()) if isinstance(how, Mapping) else how, "doc_to_choice", self._literal
+        )
 
     def prefixes(self, docs: Sequence[Row]) -> list[Any]:
         """Return what each document has the reply begin with; None: nothing."""
         if self._config.gen_prefix is None:
             return [None] * len(docs)
-        return self._values(docs, self._config.gen_prefix, "gen_prefix", lambda text, _: text)
+        return self._values(docs, None, "gen_prefix", lambda text, _: text)
 
     def resolved(self, docs: Sequence[Row], how: Any, key: str) -> list[Any]:
         """Return a text of the file, rendered for each document, or the document's column of that name."""
@@ -95,6 +95,8 @@ class DocFields:
         return [doc[how] if how in doc else self._rendered(doc, how, key, row) for row, doc in enumerate(docs)]
 
     def _values(self, docs: Sequence[Row], how: Any, key: str, read: Callable[[str, str], Any]) -> list[Any]:
+        """Return a field of each document, made as ``how`` says; None: as the task says."""
+        how = getattr(self._config, key) if how is None else how
         if isinstance(how, FunctionRef):
             return self._functions.each(how, [(doc,) for doc in docs])
         if isinstance(how, (int, list)):
@@ -250,17 +252,17 @@ class Documents:
     @cached_property
     def texts(self) -> list[Any]:
         """The text of each document."""
-        return self.fields.texts(self.docs, None)
+        return self.fields.texts(self.docs)
 
     @cached_property
     def targets(self) -> list[Any]:
         """The target of each document."""
-        return self.fields.targets(self.docs, None)
+        return self.fields.targets(self.docs)
 
     @cached_property
     def choices(self) -> list[Any]:
         """The choices of each document."""
-        found = self.fields.choices(self.docs, None)
+        found = self.fields.choices(self.docs)
         for row, each in enumerate(found):
             if not isinstance(each, (list, tuple)) or not each:
                 what = f"doc_to_choice must give a list of choices; for row {row} it gives {each!r:.80}"

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 class SerialExecutor(concurrent.futures.Executor):
     """Runs what is submitted at once, in this process."""
 
-    def __init__(self, max_workers: int | None = None, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: Any, **__: Any) -> None:
         """Take the arguments of ``ProcessPoolExecutor``; none of them matters here."""
-        del max_workers
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Any]:
         """Run a function, and return its result as a future."""
@@ -46,9 +45,8 @@ class SerialExecutor(concurrent.futures.Executor):
 class SerialPool:
     """The methods of ``multiprocessing.Pool`` that projects use."""
 
-    def __init__(self, processes: int | None = None, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: Any, **__: Any) -> None:
         """Take the arguments of ``Pool``; none of them matters here."""
-        del processes
 
     def __enter__(self) -> SerialPool:  # noqa: PYI034 - Self came with Python 3.11
         return self
@@ -56,19 +54,16 @@ class SerialPool:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def map(self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int | None = None) -> list[Any]:
+    def map(self, func: Callable[..., Any], iterable: Iterable[Any], *_: Any, **__: Any) -> list[Any]:
         """Call a function with each element."""
-        del chunksize
         return [func(each) for each in iterable]
 
-    def starmap(self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int | None = None) -> list[Any]:
+    def starmap(self, func: Callable[..., Any], iterable: Iterable[Any], *_: Any, **__: Any) -> list[Any]:
         """Call a function with the parts of each element."""
-        del chunksize
         return [func(*each) for each in iterable]
 
-    def imap(self, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1) -> Iterator[Any]:
+    def imap(self, func: Callable[..., Any], iterable: Iterable[Any], *_: Any, **__: Any) -> Iterator[Any]:
         """Call a function with each element, when its result is wanted."""
-        del chunksize
         return (func(each) for each in iterable)
 
     imap_unordered = imap

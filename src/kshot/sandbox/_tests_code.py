@@ -102,12 +102,11 @@ def _free_names(tests: str) -> set[str]:
 
 def _imports_program(nodes: list[Any]) -> bool:
     """Return whether tests import the program, or names of it, and so say what they take."""
-    for node in nodes:
-        if _kind(node) == "Import" and any(alias.name == "program" for alias in node.names):
-            return True
-        if _kind(node) == "ImportFrom" and node.module == "program" and node.names[0].name != "*":
-            return True
-    return False
+    return any(
+        (_kind(node) == "Import" and any(alias.name == "program" for alias in node.names))
+        or (_kind(node) == "ImportFrom" and node.module == "program" and node.names[0].name != "*")
+        for node in nodes
+    )
 
 
 def _texts(nodes: list[Any], free: set[str]) -> set[str]:

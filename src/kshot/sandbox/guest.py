@@ -42,7 +42,6 @@ PIP_NAMES: Mapping[str, str] = {
     "skimage": "scikit-image",
     "google": "protobuf",
     "faiss": "faiss-cpu",
-    "tree_sitter_languages": "tree_sitter_languages",
 }
 """What pip calls the packages whose modules have another name."""
 
