@@ -256,7 +256,7 @@ def find_homes(config: Path, given: Path | None, *, network: bool = False) -> di
 # ---- where homes and their data lie ----
 
 DATA_FOLDERS = ("data", "ais_bench/datasets")
-"""Where the homes keep data, below the working directory and below themselves."""
+"""Where the frameworks keep data, below the working directory, below themselves and below their caches."""
 _DATA_VARIABLES = (
     *("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR", "HF_HUB_CACHE"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,7 @@ class TaskRows(Mapping[str, Sequence[Row]]):
             place = local_place(config, name)
             if place is None:
                 raise DataError(f"the task names the file {name}, which is not here", where=where)
-            read = read_file(place)
-            found += read if isinstance(read, list) else _one_of(read, split, str(place))
+            found += _rows_of(place, split, str(place))
         return found
 
     def _at_place(self, split: str, place: Path, files: Any) -> Sequence[Row]:
@@ -103,15 +103,11 @@ class TaskRows(Mapping[str, Sequence[Row]]):
         if files is None:
             name = self._config.dataset_name
             subset = None if name is None else str(name)
-            return get_raw_dataset_loader("", place, subset, None, self._check)(split)
+            return get_raw_dataset_loader("", place, subset, None, partial(check_place, self._config))(split)
         found: list[Row] = []
         for each in _files_of(files, split, self._config.where("dataset_kwargs")):
-            read = read_file(check_place(self._config, place / each))
-            found += read if isinstance(read, list) else _one_of(read, split, str(place / each))
+            found += _rows_of(check_place(self._config, place / each), split, str(place / each))
         return found
-
-    def _check(self, place: Path) -> Path:
-        return check_place(self._config, place)
 
     def _hub(self, split: str) -> Sequence[Row]:
         config = self._config
@@ -125,7 +121,8 @@ class TaskRows(Mapping[str, Sequence[Row]]):
         options.pop("streaming", None)
         options.pop("features", None)  # a description of the columns, which the rows have anyway
         _check_hub_options(options, config.where("dataset_kwargs"))
-        load = get_raw_dataset_loader(str(config.task or ""), None, None, args, self._check, load_kwargs=options)
+        check = partial(check_place, config)
+        load = get_raw_dataset_loader(str(config.task or ""), None, None, args, check, load_kwargs=options)
         return load(split)
 
 
@@ -146,6 +143,11 @@ def row_packages(config: TaskConfig, given: str | None) -> tuple[str, ...]:
         return ("pyarrow",) if given.lower().endswith(".parquet") else ()
     named = config.dataset_path in FILE_KINDS or local_place(config, config.dataset_path) is not None
     return () if named else ("datasets",)
+
+
+def _rows_of(place: Path, split: str, where: str) -> Sequence[Row]:
+    read = read_file(place)
+    return read if isinstance(read, list) else _one_of(read, split, where)
 
 
 def _one_of(found: Mapping[str, Sequence[Row]], split: str, where: str) -> Sequence[Row]:

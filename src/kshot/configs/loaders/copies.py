@@ -12,12 +12,8 @@ from kshot.core.records import Row
 _SPLITS = ("train", "validation", "test")
 
 
-def _subset(name: str, default: str | None = None) -> Callable[[DataPlace], str | None]:
-    def find(place: DataPlace) -> str | None:
-        value = place.options.get(name, default)
-        return value if isinstance(value, str) else default
-
-    return find
+def _subset(name: str) -> Callable[[DataPlace], str | None]:
+    return lambda place: value if isinstance(value := place.options.get(name), str) else None
 
 
 _NAMED = _subset("name")

@@ -34,11 +34,10 @@ def _rows(place: DataPlace, path: Path) -> list[Row]:
         return place.json_lines(path)
     if path.suffix != ".csv":
         raise MissingFileError("it is neither a .jsonl nor a .csv file", where=str(path))
-    lines = place.csv(path)
-    header = next((fields for _, fields in lines), None)
-    if header is None:
+    rows = place.table(path)
+    if rows is None:
         raise DataError("it has no header", where=str(path))
-    return [dict(zip(header, fields, strict=False)) for _, fields in lines]
+    return rows
 
 
 def _with_length(row: Row) -> Row:

@@ -42,9 +42,8 @@ def _ceval(place: DataPlace) -> Splits:
     name = place.text("name")
 
     def read(split: str) -> list[Row]:
-        lines = place.csv(place.file(split, f"{name}_{split}.csv"))
-        header = next((fields for _, fields in lines), [])
-        return [{"explanation": "", "answer": "", **dict(zip(header, fields, strict=False))} for _, fields in lines]
+        rows = place.table(place.file(split, f"{name}_{split}.csv")) or []
+        return [{"explanation": "", "answer": "", **row} for row in rows]
 
     return place.splits(("dev", "val", "test"), read)
 

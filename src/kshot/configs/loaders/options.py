@@ -198,11 +198,6 @@ def _labelled(place: DataPlace, change: Callable[[Row, int], Row]) -> Splits:
     return place.splits(files, read)
 
 
-def _from_label(change: Callable[[Row, int], Row]) -> Change:
-    """Change a row of the hub, which holds its label."""
-    return lambda row: change(row, int(row["label"]))
-
-
 def _siqa_candidates(row: Row, label: int) -> Row:
     """Keep every form in which each answer may be given."""
     candidates = [[f"{letter}. {row[f'answer{letter}']}", letter, row[f"answer{letter}"]] for letter in "ABC"]
@@ -210,7 +205,8 @@ def _siqa_candidates(row: Row, label: int) -> Row:
 
 
 def _pair(change: Callable[[Row, int], Row]) -> Loader:
-    return Loader(lambda place: _labelled(place, change), _from_label(change))
+    """Return a loader of these files; a row of the hub holds its label."""
+    return Loader(lambda place: _labelled(place, change), lambda row: change(row, int(row["label"])))
 
 
 # ---- BoolQ and WiC ----

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.home import DATA_FOLDERS
 from kshot.configs.project import NotAllowed
 from kshot.core.errors import DataError
 
-_DATA_FOLDERS = ("data", "ais_bench/datasets")
-"""Where the frameworks keep data, below the working directory and below their caches."""
 _CACHE_VARIABLES = ("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE")
 _CACHE = "~/.cache/opencompass"
 
@@ -149,7 +148,7 @@ def _beside(entry: DatasetEntry) -> list[Path]:
 def data_folders(entry: DatasetEntry) -> list[Path]:
     """Return the folders, outside its project, in which a config may name rows."""
     tops = map(os.path.realpath, (Path.cwd(), *_beside(entry), *_caches()))
-    return [Path(top, folder) for top in tops for folder in _DATA_FOLDERS]
+    return [Path(top, folder) for top in tops for folder in DATA_FOLDERS]
 
 
 def check_place(entry: DatasetEntry, place: Path) -> None:
@@ -159,7 +158,7 @@ def check_place(entry: DatasetEntry, place: Path) -> None:
     try:
         entry.project.check(place, also=data_folders(entry))
     except NotAllowed as exc:
-        folders = " or ".join(f"./{folder}" for folder in _DATA_FOLDERS)
+        folders = " or ".join(f"./{folder}" for folder in DATA_FOLDERS)
         raise RowsNotAllowed(
             f"the config names rows at {exc}",
             where=entry.place,

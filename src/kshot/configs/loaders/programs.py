@@ -42,19 +42,16 @@ def _has_test_list(row: Row) -> bool:
     return isinstance(row.get("test_list"), list)
 
 
-def _parted(place: DataPlace, change: Change, first: int, last: int | None) -> Splits:
-    """Read one file: the first rows are examples, those up to ``last`` are asked."""
-    path = place.only_file("sanitized-mbpp.jsonl" if change is _sanitized_row else "mbpp.jsonl")
-    rows = place.json_lines(path)
-    test = changed(rows[first:last], change, str(path))
-    return {
-        "train": changed(rows[:first], change, str(path)),
-        "test": test * place.number("num_repeats", 1),
-    }
+def _parted(name: str, change: Change, first: int, last: int) -> Loader:
+    """Return a loader of one file: the first rows are examples, those up to ``last`` are asked."""
 
+    def read(place: DataPlace) -> Splits:
+        path = place.only_file(name)
+        rows = place.json_lines(path)
+        test = changed(rows[first:last], change, str(path))
+        return {"train": changed(rows[:first], change, str(path)), "test": test * place.number("num_repeats", 1)}
 
-def _parted_loader(change: Change, first: int, last: int | None) -> Loader:
-    return Loader(lambda place: _parted(place, change, first, last), change, _has_test_list)
+    return Loader(read, change, _has_test_list)
 
 
 def _mbpp_plus(place: DataPlace) -> Splits:
@@ -94,9 +91,9 @@ def _humaneval_x(place: DataPlace) -> Splits:
 
 LOADERS = {
     "HumanevalDataset": Loader(_humaneval),
-    "MBPPDataset": _parted_loader(_MBPP, 10, 510),
-    "MBPPDatasetV2": _parted_loader(_MBPP_V2, 10, 510),
-    "SanitizedMBPPDataset": _parted_loader(_sanitized_row, 7, 264),
+    "MBPPDataset": _parted("mbpp.jsonl", _MBPP, 10, 510),
+    "MBPPDatasetV2": _parted("mbpp.jsonl", _MBPP_V2, 10, 510),
+    "SanitizedMBPPDataset": _parted("sanitized-mbpp.jsonl", _sanitized_row, 7, 264),
     "MBPPPlusDataset": Loader(_mbpp_plus, _MBPP_PLUS, _has_test_list),
     "LCDataset": Loader(_lcbench, _LC, _has_test_list),
     "BigCodeBenchDataset": Loader(_bigcodebench),

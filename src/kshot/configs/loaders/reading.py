@@ -189,6 +189,12 @@ class DataPlace:
             except csv.Error as exc:
                 raise DataError(f"this line is not CSV: {exc}", where=f"{path}:{reader.line_num}") from exc
 
+    def table(self, path: Path) -> list[Row] | None:
+        """Read the rows of a CSV file whose first line names the columns; None where it has no line."""
+        lines = self.csv(path)
+        header = next((fields for _, fields in lines), None)
+        return None if header is None else [dict(zip(header, fields, strict=False)) for _, fields in lines]
+
     def whole(self, path: Path) -> str:
         """Read a text."""
         with _named_faults(path):
