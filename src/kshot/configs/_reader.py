@@ -35,6 +35,7 @@ _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.BitOr: operator.or_,
 }
+_COLLECTIONS: dict[type[ast.AST], Callable[[Iterator[Any]], Any]] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
 _UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
     ast.USub: operator.neg,
@@ -114,14 +115,10 @@ class Values:
         self._space[named(node.target.id)] = value = self.value(node.value)
         return value
 
-    def _get_List(self, node: ast.List) -> list[Any]:  # noqa: N802
-        return list(self._elements(node.elts))
+    def _get_List(self, node: ast.List | ast.Tuple | ast.Set) -> Any:  # noqa: N802
+        return _COLLECTIONS[type(node)](self._elements(node.elts))
 
-    def _get_Tuple(self, node: ast.Tuple) -> tuple[Any, ...]:  # noqa: N802
-        return tuple(self._elements(node.elts))
-
-    def _get_Set(self, node: ast.Set) -> set[Any]:  # noqa: N802
-        return set(self._elements(node.elts))
+    _get_Tuple = _get_Set = _get_List  # noqa: N815 - named after the nodes
 
     def _elements(self, nodes: list[ast.expr]) -> Iterator[Any]:
         for node in nodes:

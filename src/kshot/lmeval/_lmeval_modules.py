@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 PACKAGE = "lm_eval"
-REGISTERED: dict[str, Any] = {}
-"""The filters that task files register, by name."""
 
 
 class Filter(ABC):
@@ -147,14 +145,9 @@ def _mean(values: Sequence[Any]) -> Any:
     return sum(values) / len(values)
 
 
-def _registering(*names: Any, **_: Any) -> Callable[[Any], Any]:
-    """Return a decorator that keeps what it is given under these names, and changes nothing."""
-
-    def keep(thing: Any) -> Any:
-        REGISTERED.update({str(name): thing for name in names})
-        return thing
-
-    return keep
+def _registering(*_: Any, **__: Any) -> Callable[[Any], Any]:
+    """Return a decorator that changes nothing: task files name functions by ``!function``, not as registered."""
+    return lambda thing: thing
 
 
 def _quiet_logger() -> logging.Logger:

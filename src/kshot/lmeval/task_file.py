@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from kshot.core.errors import DataError
@@ -27,9 +26,7 @@ class TaskFile:
     def __enter__(self) -> TaskFile:  # noqa: PYI034 - Self came with Python 3.11
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
