@@ -51,6 +51,7 @@ class Chosen:
     rule: str
 
 
+_SEVERAL, _NO_SUCH = Chosen(NO_OPTION, "several options"), Chosen(NO_OPTION, "no such option")
 _NEXT_QUESTION = re.compile(
     r"\n[^\S\n]*(?:#{1,4} )?(?:(?:Question|Q|问题|题目|例题)\s?\d{0,4}\s?[:.：]|(?:Human|User|Instruction)\s?[:：])",
     re.IGNORECASE,
@@ -86,7 +87,7 @@ def _chosen(reading: Reading) -> Chosen:
         found = rule(reading)
         if found is not None:
             return found
-    return Chosen(NO_OPTION, "several options" if reading.enumerated else "no answer")
+    return _SEVERAL if reading.enumerated else Chosen(NO_OPTION, "no answer")
 
 
 # ---- the rules ----
@@ -95,15 +96,11 @@ def _chosen(reading: Reading) -> Chosen:
 def _stated(reading: Reading) -> Chosen | None:
     found = sorted(statements(reading), key=lambda statement: statement.start)
     within = [statement for statement in found if statement.index != OUT_OF_RANGE]
-    if within:
-        return _of(within[-1])
-    return Chosen(NO_OPTION, "no such option") if found else None
+    return _of(within[-1]) if within else _NO_SUCH if found else None
 
 
 def _of(statement: Statement) -> Chosen:
-    if statement.index == SEVERAL:
-        return Chosen(NO_OPTION, "several options")
-    return Chosen(statement.index, statement.form)
+    return _SEVERAL if statement.index == SEVERAL else Chosen(statement.index, statement.form)
 
 
 def _judged(reading: Reading) -> Chosen | None:
@@ -115,7 +112,7 @@ def _judged(reading: Reading) -> Chosen | None:
         return None
     if len({mention.index for mention in best}) == 1 and best[0].start not in reading.enumerated:
         return Chosen(best[0].index, "judged")
-    return _concluded(reading) or Chosen(NO_OPTION, "several options")
+    return _concluded(reading) or _SEVERAL
 
 
 _LINE = re.compile(
@@ -134,12 +131,8 @@ def _line(reading: Reading) -> Chosen | None:
     if own:
         return Chosen(own[-1].index, "line")
     if _names_several(reading):
-        return Chosen(NO_OPTION, "several options")
-    return (
-        Chosen(NO_OPTION, "no such option")
-        if lines and not _LINE.sub("", reading.text).strip() and not reading.mentions
-        else None
-    )
+        return _SEVERAL
+    return _NO_SUCH if lines and not _LINE.sub("", reading.text).strip() and not reading.mentions else None
 
 
 _LETTERS_ALONE = re.compile(rf"[(\[]?(?:[A-Z]|{TEXT})(?:[ ,/&+、]*(?:[A-Z]|{TEXT}))+[)\].!。]*")
@@ -177,19 +170,19 @@ def _beginning(reading: Reading) -> Chosen | None:
     if mention.index >= 0 and (reading.ruled_out(mention) or _SUBJECT.match(reading.text, mention.end)):
         return None
     if mention.index == SEVERAL:
-        return Chosen(NO_OPTION, "several options") if mention.start == 0 else None
+        return _SEVERAL if mention.start == 0 else None
     follows = _AFTER_FIRST.match(reading.text, mention.end)
     if mention.index == OUT_OF_RANGE:
         marked = re.match(r"[.):] ?\S|\)?\s*\Z", reading.text[mention.end : mention.end + 4])
         named = reading.text[mention.start].isupper() and not reading.text.startswith("Q:", mention.start)
-        return Chosen(NO_OPTION, "no such option") if marked and named else None
+        return _NO_SUCH if marked and named else None
     return Chosen(mention.index, "beginning") if follows or reading.is_judgement(mention) else None
 
 
 def _concluded(reading: Reading) -> Chosen | None:
     found = sorted(conclusions(reading), key=lambda statement: statement.start)
     if len({statement.index for statement in found}) > 1 and all(statement.form == "guess" for statement in found):
-        return Chosen(NO_OPTION, "several options")
+        return _SEVERAL
     return Chosen(_of(found[-1]).index, "conclusion") if found else None
 
 
@@ -209,11 +202,10 @@ def _brackets(reading: Reading) -> Chosen | None:
             continue  # the bracket closes an aside, such as (A–D)
         if mention.index != OUT_OF_RANGE:
             found.append(mention)
-    lower = [m for m in found if reading.text[m.start].islower()]
-    counted = (
-        {m.start for m in lower} if len(lower) > 1 and [m.index for m in lower] == list(range(len(lower))) else set()
-    )
-    own = [m for m in reading.standing(found) if m.start not in counted]
+    lower = [mention for mention in found if reading.text[mention.start].islower()]
+    is_list = len(lower) > 1 and [mention.index for mention in lower] == list(range(len(lower)))
+    listed = {mention.start for mention in lower if is_list}
+    own = [mention for mention in reading.standing(found) if mention.start not in listed]
     return Chosen(own[-1].index, "brackets") if own else None
 
 

@@ -480,9 +480,7 @@ def conclusions(reading: Reading) -> Iterator[Statement]:
         if _HYPOTHETICAL.search(reading.text[max(0, match.start() - 60) : match.start()]):
             continue
         mention = option_at(reading, match.end())
-        if mention is None or mention.index < 0 or reading.ruled_out(mention):
-            continue
-        if not _goes_on(reading, mention):
+        if mention and mention.index >= 0 and not reading.ruled_out(mention) and not _goes_on(reading, mention):
             hedged = _HEDGE.search(reading.text[max(0, match.start() - 8) : match.end()])
             yield Statement(mention.start, mention.index, "guess" if hedged else "conclusion")
 
