@@ -16,7 +16,7 @@ from kshot.sandbox._judge_end import JudgeEnd
 from kshot.sandbox._peer import Ended
 from kshot.sandbox._program_end import ProgramEnd
 from kshot.sandbox._tests_code import BrokenTests
-from kshot.sandbox._wire import MAX_REPORT_BYTES, write_frame
+from kshot.sandbox._wire import MAX_REPORT_BYTES, read_exactly, write_frame
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _OPEN_FILES = 64
 def main() -> NoReturn:
     """Read the job from standard input, have its program judged, and leave."""
     source, channel = taken_streams()
-    job = json.loads(_read(source, int(_line(source))))
+    job = json.loads(read_exactly(source, int(_line(source))))
     from_program, to_judge = os.pipe()
     from_judge, to_program = os.pipe()
     for name in ("program", "tests"):
@@ -42,7 +42,8 @@ def main() -> NoReturn:
     del job["program"]
     _keep_open(source, channel, from_program, to_program)
     apart = enter_child(job, seconds=job["seconds"], report=lambda *told: _report(channel, *told))
-    proof, tests, expression = json.loads(json.loads(_read(source)))
+    rest = b"".join(iter(lambda: os.read(source, 1 << 16), b""))
+    proof, tests, expression = json.loads(json.loads(rest))
     _keep_open(channel, from_program, to_program)
     judge = JudgeEnd(from_program, to_program)
     asked = (lambda: judge.run(tests)) if expression is None else (lambda: judge.value(expression))
@@ -132,12 +133,3 @@ def _keep_open(*descriptors: int) -> None:
 
 def _line(source: int) -> bytes:
     return b"".join(iter(lambda: os.read(source, 1), b"\n"))
-
-
-def _read(source: int, size: int | None = None) -> bytes:
-    """Read so many bytes and not one more; None: all that are left."""
-    parts: list[bytes] = []
-    while (size is None or size > 0) and (part := os.read(source, 1 << 16 if size is None else min(size, 1 << 16))):
-        parts.append(part)
-        size = None if size is None else size - len(part)
-    return b"".join(parts)

@@ -59,11 +59,11 @@ def write_frame(descriptor: int, message: dict[str, Any]) -> None:
 
 def read_frame(descriptor: int) -> dict[str, Any]:
     """Return the next message; ``EOFError`` where there is none, ``Garbled`` where it is something else."""
-    (size,) = _SIZE.unpack(_read(descriptor, _SIZE.size))
+    (size,) = _SIZE.unpack(read_exactly(descriptor, _SIZE.size))
     if size > MAX_FRAME_BYTES:
         raise Garbled(f"a message of more than {MAX_FRAME_BYTES >> 20} MB")
     try:
-        message = json.loads(_read(descriptor, size), parse_constant=_refuse_constant)
+        message = json.loads(read_exactly(descriptor, size), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise Garbled("a message that is not JSON") from None
     if not isinstance(message, dict):
@@ -71,7 +71,8 @@ def read_frame(descriptor: int) -> dict[str, Any]:
     return message
 
 
-def _read(descriptor: int, size: int) -> bytes:
+def read_exactly(descriptor: int, size: int) -> bytes:
+    """Return so many bytes, and read not one more; ``EOFError`` where there are fewer."""
     parts, missing = [], size
     while missing:
         part = os.read(descriptor, min(missing, 1 << 20))
