@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -125,40 +125,6 @@ _ASKS = {
     "loglikelihood": "measures a target",
     "loglikelihood_rolling": "measures a document",
 }
-
-
-def check_task(
-    leaf: Leaf,
-    given_place: Callable[[], str | None],
-    functions_of: Callable[[TaskConfig], Functions],
-    compile_task: Callable[[], Task[Any]],
-) -> EntryCheck:
-    """Compile a task with its rows, if they are here; else read its file, and look for its functions alone.
-
-    ``given_place``: the place that the user names for its rows.
-    """
-    missing: list[Lack] = []
-    try:
-        config = leaf.config
-    except KshotError as exc:
-        return EntryCheck(leaf.name, "", "", "", missing=(_lack("file", exc),))
-    functions = functions_of(config)
-    missing += filter(None, (_missing_function(functions, each) for each in dict.fromkeys(references(config))))
-    data, evaluation = "", ", ".join(dict.fromkeys(_metrics(config)))
-    hub = hub_name(config, given_place())
-    try:
-        if hub is not None:
-            require("loading Hugging Face datasets", "datasets")
-            data = f"hub: {hub}"
-        elif not missing:
-            task = compile_task()
-            data = _sizes(task)
-            evaluation = ", ".join(measure_names(task.metrics))
-    except KshotError as exc:
-        missing.append(_lack("data" if not data else "prompts", exc))
-    count = config.num_fewshot or 0
-    shots = f", {count} example{'s' if count > 1 else ''}" if count else ""
-    return EntryCheck(leaf.name, f"{_ASKS[config.output_type]}{shots}", data, evaluation, missing=tuple(missing))
 
 
 def _missing_function(functions: Functions, function: FunctionRef) -> Lack | None:
@@ -424,12 +390,32 @@ class LmevalSource(Source[LmevalSettings]):
         """Say of each task what of it would run, and what is missing."""
         own = self._own(settings)
         for leaf in self.leaves:
-            yield check_task(
-                leaf,
-                partial(self._given, leaf, own),
-                partial(self._functions, network=own.allow_download),
-                partial(self._task, leaf, own),
-            )
+            yield self._checked(leaf, own)
+
+    def _checked(self, leaf: Leaf, settings: LmevalSettings) -> EntryCheck:
+        """Compile a task with its rows, if they are here; else read its file, and look for its functions alone."""
+        missing: list[Lack] = []
+        try:
+            config = leaf.config
+        except KshotError as exc:
+            return EntryCheck(leaf.name, "", "", "", missing=(_lack("file", exc),))
+        functions = self._functions(config, network=settings.allow_download)
+        missing += filter(None, (_missing_function(functions, each) for each in dict.fromkeys(references(config))))
+        data, evaluation = "", ", ".join(dict.fromkeys(_metrics(config)))
+        hub = hub_name(config, self._given(leaf, settings))
+        try:
+            if hub is not None:
+                require("loading Hugging Face datasets", "datasets")
+                data = f"hub: {hub}"
+            elif not missing:
+                task = self._task(leaf, settings)
+                data = _sizes(task)
+                evaluation = ", ".join(measure_names(task.metrics))
+        except KshotError as exc:
+            missing.append(_lack("data" if not data else "prompts", exc))
+        count = config.num_fewshot or 0
+        shots = f", {count} example{'s' if count > 1 else ''}" if count else ""
+        return EntryCheck(leaf.name, f"{_ASKS[config.output_type]}{shots}", data, evaluation, missing=tuple(missing))
 
     # ---- figures over several tasks ----
 
