@@ -12,7 +12,7 @@ import builtins
 import operator
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 from kshot.cleanups.literals import comparison, either
@@ -235,8 +235,11 @@ class Values:
         return found
 
     def _loop(self, generators: list[ast.comprehension], take: Callable[[], None]) -> None:
-        with self._scope():
+        self._scopes.append({})
+        try:
             self._nested(generators, take)
+        finally:
+            self._scopes.pop()
 
     def _nested(self, generators: list[ast.comprehension], take: Callable[[], None]) -> None:
         if not generators:
@@ -247,14 +250,6 @@ class Values:
             self.assign(first.target, value)
             if all(self.value(test) for test in first.ifs):
                 self._nested(rest, take)
-
-    @contextmanager
-    def _scope(self) -> Iterator[None]:
-        self._scopes.append({})
-        try:
-            yield
-        finally:
-            self._scopes.pop()
 
 
 def named(name: str) -> str:

@@ -439,17 +439,12 @@ class Rendered:
         self, kind: PromptKind = "text", meta: Meta | None = None, replies: Sequence[Any] | None = None
     ) -> list[Any]:
         """Return the prompts of all turns of every row; ``replies``: one list for all rows, or a list for each row."""
-        return [
-            [self.turn(index, turn, given, kind, meta) for turn in range(self._known_turns(index, given))]
-            for index in range(len(self))
-            for given in [self._given_replies(index, replies)]
-        ]
-
-    def _given_replies(self, index: int, replies: Sequence[Any] | None) -> Sequence[str]:
-        if replies is None:
-            return [f"ANS{turn + 1}" for turn in range(self.turn_count(index))]
-        return replies[index] if replies and not isinstance(replies[0], str) else replies
-
-    def _known_turns(self, index: int, replies: Sequence[str]) -> int:
-        count = self.turn_count(index)
-        return min(count, len(replies) + 1) if self.plan.infer_mode == "every" else count
+        found = []
+        for index in range(len(self)):
+            count = self.turn_count(index)
+            own = [f"ANS{turn + 1}" for turn in range(count)] if replies is None else replies
+            if replies and not isinstance(replies[0], str):
+                own = replies[index]
+            known = min(count, len(own) + 1) if self.plan.infer_mode == "every" else count
+            found.append([self.turn(index, turn, own, kind, meta) for turn in range(known)])
+        return found

@@ -271,7 +271,8 @@ class ConfigTask:
             metric = judge_of_inference(entry["judge_infer_cfg"], entry.eval_cfg, entry.scope, metric)
         if self.rendered.mode == "multiturn":
             metric.binary = False  # the turns of a conversation are averaged
-        ks = self._ks()
+        ks = whole_numbers(entry.get("k"), "k", entry.place)
+        ks = ks if entry.repeats > 1 else []
         check_programs([metric])
         if isinstance(metric, PassAtK):
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
@@ -286,10 +287,6 @@ class ConfigTask:
         if isinstance(metric, CorpusMetric):
             raise DataError("n cannot be combined with a metric of the whole corpus", where=entry.place)
         return (repeated(metric, self.times, ks),)
-
-    def _ks(self) -> list[int]:
-        found = whole_numbers(self.entry.get("k"), "k", self.entry.place)
-        return found if self.entry.repeats > 1 else []
 
 
 def task_of(entry: DatasetEntry, splits: Splits, settings: ConfigSettings | None = None, **more: Any) -> Task[Any]:

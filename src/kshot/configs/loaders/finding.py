@@ -160,7 +160,9 @@ class RowsFinder:
             hint = f"Give the folder that {kind} reads ({problem.what}: {problem.where}), a folder with train and test "
             hint += f"files ({', '.join(FILE_SUFFIXES)}), or one file of rows."
             raise DataError(exc.what, where=exc.where, hint=hint) from exc
-        if isinstance(problem, MissingFileError) or self._are_final(found):
+        rows = all_rows(found)
+        are_final = bool(rows) and all(name in row for row in rows for name in self.columns)
+        if isinstance(problem, MissingFileError) or are_final:
             return found
         raise problem
 
@@ -225,11 +227,6 @@ class RowsFinder:
             return loader.is_raw(row)
         except ROW_FAULTS:
             return True  # the loader will name what is wrong
-
-    def _are_final(self, splits: Splits) -> bool:
-        """Whether there are rows, and all have the columns that the entry reads."""
-        rows = all_rows(splits)
-        return bool(rows) and all(name in row for row in rows for name in self.columns)
 
     def fitted(self, splits: Splits) -> Splits:
         """Give raw rows the columns that the loader gives; other rows stay as they are."""

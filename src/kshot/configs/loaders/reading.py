@@ -195,11 +195,6 @@ class DataPlace:
         header = next((fields for _, fields in lines), None)
         return None if header is None else [dict(zip(header, fields, strict=False)) for _, fields in lines]
 
-    def whole(self, path: Path) -> str:
-        """Read a text."""
-        with _named_faults(path):
-            return io.StringIO(read_whole(path).decode("utf-8-sig"), newline=None).read()
-
     def lines(self, path: Path) -> list[str]:
         """Read the lines of a text, without white space around them."""
         with _open_text(path) as lines:
