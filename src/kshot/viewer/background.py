@@ -35,7 +35,8 @@ class Background(Generic[T]):
         self.share, self.ended = 0.0, 0.0
         self._work = work
         self._result: T | None = None
-        self._error: KshotError | None = None
+        self.error: KshotError | None = None
+        """The error that ended the work; None if there is none, or not yet."""
         self.is_given_up = False
         self._done, self._abandoned = threading.Event(), threading.Event()
         threading.Thread(target=self._run, name=f"kshot {name}", daemon=True).start()
@@ -44,11 +45,6 @@ class Background(Generic[T]):
     def is_done(self) -> bool:
         """Whether there is a result or an error."""
         return self._done.is_set()
-
-    @property
-    def error(self) -> KshotError | None:
-        """The error that ended the work; None if there is none, or not yet."""
-        return self._error
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the work is done, at most this long; return whether it is."""
@@ -59,8 +55,8 @@ class Background(Generic[T]):
         self._done.wait()
         if self.is_given_up:
             raise Abandoned
-        if self._error is not None:
-            raise type(self._error)(self._error.what, where=self._error.where, hint=self._error.hint)
+        if self.error is not None:
+            raise type(self.error)(self.error.what, where=self.error.where, hint=self.error.hint)
         return self._result  # type: ignore[return-value]  # it is there, since the work is done without an error
 
     def abandon(self) -> None:
@@ -77,11 +73,11 @@ class Background(Generic[T]):
             self._result = self._work(self._progress)
             self.share = 1.0
         except KshotError as exc:
-            self._error = exc.with_traceback(None)
+            self.error = exc.with_traceback(None)
         except Abandoned:
             self.is_given_up = True
         except Exception as exc:  # noqa: BLE001 - nothing stands above a thread: those that wait get the error
-            self._error = RunError(f"{type(exc).__name__}: {exc}")
+            self.error = RunError(f"{type(exc).__name__}: {exc}")
         finally:
             self.ended = time.monotonic()
             self._done.set()

@@ -125,13 +125,12 @@ class RunPages:
 
 def _made(run: ListedRun, *, samples: bool) -> list[dict[str, str]]:
     """Return the sections; if samples cannot be read, those that need none, and why."""
-    name = run.line["name"]
-    if not samples:
-        return page_sections(run.folder, run.key, name, samples=False)
     try:
-        return page_sections(run.folder, run.key, name, samples=True)
+        return page_sections(run.folder, run.key, run.line["name"], samples=samples)
     except RunError as exc:
-        return [_unread(str(exc)), *page_sections(run.folder, run.key, name, samples=False)]
+        if not samples:
+            raise
+        return [_unread(str(exc)), *_made(run, samples=False)]
 
 
 def _unread(why: str) -> dict[str, str]:

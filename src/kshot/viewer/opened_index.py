@@ -37,7 +37,6 @@ Flip: TypeAlias = Literal["won", "lost", "flipped"]
 
 _Word = TypeVar("_Word", bound=str)
 
-_VERDICTS: tuple[SampleVerdict, ...] = get_args(SampleVerdict)
 _ORDERS: tuple[SampleOrder, ...] = get_args(SampleOrder)
 _FLIPS: tuple[Flip, ...] = get_args(Flip)
 _YES_OR_NO = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "true": True}
@@ -77,7 +76,7 @@ def sample_query(given: Mapping[str, str]) -> SampleQuery:
             raise UsageError(f"{name!r:.40} has {len(value):,} characters, above the limit of {_MAX_CHARACTERS:,}")
     metric, verdicts = given.get("metric") or None, given.get("verdict", "").split(",")
     return SampleQuery(
-        frozenset(_one_of("verdict", each.strip(), _VERDICTS) for each in verdicts if each.strip()),
+        frozenset(_one_of("verdict", each.strip(), VERDICTS) for each in verdicts if each.strip()),
         task=given.get("task") or None,
         model=given.get("model") or None,
         category=given.get("category") or None,
@@ -170,43 +169,6 @@ def _order(query: SampleQuery) -> str:
     return f"{key} IS NULL, {key}{down}{second}, j.n"
 
 
-_MOST_TABLES = 8
-
-
-class JudgedTables:
-    """The names of the tables of one connection, which has the index; the caller holds its lock."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take a connection to an index."""
-        self._connection = connection
-        self._made: dict[str, str] = {}
-        self._count = 0
-
-    def of(self, metric: str | None, scales: Mapping[TaskOnModel, MetricScale]) -> str:
-        """Return the table in which samples are judged by these scales, those of a metric; None: the headline."""
-        if metric is None:
-            return "main.judged"
-        if metric not in self._made:
-            if len(self._made) == _MOST_TABLES:
-                self._connection.execute(f"DROP TABLE {self._made.pop(next(iter(self._made)))}")
-            self._made[metric] = self._make(scales)
-        return self._made[metric]
-
-    def _make(self, scales: Mapping[TaskOnModel, MetricScale]) -> str:
-        self._count += 1
-        name = f"temp.judged_{self._count}"
-        self._connection.execute("BEGIN")
-        try:
-            self._connection.execute(f"CREATE TABLE {name} {JUDGED}")
-            rows = _judged(self._connection, SampleFilter(scales))
-            self._connection.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-        return name
-
-
 def _judged(connection: sqlite3.Connection, scales: SampleFilter) -> Iterator[Judged]:
     for each in indexed_samples(connection):
         scale = scales.scale(each.row)
@@ -214,7 +176,7 @@ def _judged(connection: sqlite3.Connection, scales: SampleFilter) -> Iterator[Ju
 
 
 _MOST_ANSWERS = 30
-_MOST_COUNTS, _MOST_FLIPS = 256, 8
+_MOST_COUNTS, _MOST_TABLES = 256, 8
 
 
 class UnfitIndexError(Exception):
@@ -240,10 +202,10 @@ class OpenedIndex:
         """Take the index of a folder, and the figures of its ``summary.json``."""
         self.folder, self._connection, self._results = folder, connection, results
         self._lock, self._closed = threading.RLock(), False
-        self._tables = JudgedTables(connection)
         self._looks: dict[str | None, tuple[dict[TaskOnModel, MetricScale], SampleLooks]] = {}
         self._facets: dict[str | None, dict[str, Any]] = {}
         self._counts: dict[tuple[str, SampleSql], int] = {}
+        self._judged: dict[object, str] = {}
         self._flips: dict[object, str] = {}
         self._words = ""
         self._made = 0
@@ -284,10 +246,9 @@ class OpenedIndex:
 
     def facets(self, metric: str | None) -> dict[str, Any]:
         """Return names and counts: of tasks, models, categories, frequent answers and verdicts."""
-        scales = self.scales(metric)
         with self._held():
             if metric not in self._facets:
-                self._facets[metric] = self._counted(self._tables.of(metric, scales))
+                self._facets[metric] = self._counted(self._judged_table(metric))
             return self._facets[metric]
 
     def _counted(self, table: str) -> dict[str, Any]:
@@ -350,9 +311,8 @@ class OpenedIndex:
         return lines
 
     def _prepared(self, query: SampleQuery, match: str, flips: str) -> tuple[str, SampleSql]:
-        scales = self.scales(query.metric)
         with self._held():
-            table = self._tables.of(query.metric, scales)
+            table = self._judged_table(query.metric)
         return table, sample_sql(query, flips=flips, words=self._words if match else "", match=match)
 
     # ---- rows ----
@@ -396,7 +356,7 @@ class OpenedIndex:
         with closing(open_read_only(path)) as connection:
             yield from indexed_samples(connection)
 
-    # ---- words and flips ----
+    # ---- words and temporary tables ----
 
     def attach_words(self, uri: str, table: str) -> None:
         """Add the file of the full-text index."""
@@ -408,18 +368,35 @@ class OpenedIndex:
     def flips(self, key: object, flips: Iterable[tuple[int, int]]) -> str:
         """Return the table of the samples that flipped: 1 for won, -1 for lost; it is made once for each key."""
         with self._held():
-            if key not in self._flips:
-                if len(self._flips) == _MOST_FLIPS:
-                    self._run(f"DROP TABLE {self._flips.pop(next(iter(self._flips)))}")
-                    self._counts.clear()
-                self._made += 1
-                name = f"temp.flips_{self._made}"
-                self._run("BEGIN")
-                self._run(f"CREATE TABLE {name} (n INTEGER PRIMARY KEY, flip INTEGER)")
-                self._connection.executemany(f"INSERT INTO {name} VALUES (?, ?)", flips)
-                self._run("COMMIT")
-                self._flips[key] = name
-            return self._flips[key]
+            return self._temporary(self._flips, key, "(n INTEGER PRIMARY KEY, flip INTEGER)", flips)
+
+    def _judged_table(self, metric: str | None) -> str:
+        """Return the table in which samples are judged by a metric; None: by the headline of each task."""
+        if metric is None:
+            return "main.judged"
+        return self._temporary(
+            self._judged, metric, JUDGED, _judged(self._connection, SampleFilter(self.scales(metric)))
+        )
+
+    def _temporary(self, made: dict[object, str], key: object, columns: str, rows: Iterable[tuple[Any, ...]]) -> str:
+        """Return the table that was made for a key, or make it of the rows; of too many the oldest one goes."""
+        if key not in made:
+            if len(made) == _MOST_TABLES:
+                self._run(f"DROP TABLE {made.pop(next(iter(made)))}")
+                self._counts.clear()
+            self._made += 1
+            name = f"temp.made_{self._made}"
+            self._run("BEGIN")
+            try:
+                self._run(f"CREATE TABLE {name} {columns}")
+                marks = ", ".join("?" * (columns.count(",") + 1))
+                self._connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+            except BaseException:
+                self._run("ROLLBACK")
+                raise
+            self._run("COMMIT")
+            made[key] = name
+        return made[key]
 
     def _run(self, sql: str, *values: Any) -> list[Any]:
         with closing(self._connection.execute(sql, values)) as cursor:

@@ -49,11 +49,6 @@ _SEPARATE = re.compile(
 _PIECES = re.compile(r'"([^"]*)"|([^\s"]+)')
 
 
-def open_words(folder: Path, stamp: str) -> sqlite3.Connection | None:
-    """Open the words that were indexed from these files; None if there are none."""
-    return open_existing(folder, WORDS, stamp, _SCHEMA)
-
-
 def build_words(folder: Path, stamp: str, progress: Progress) -> sqlite3.Connection:
     """Read all samples, index their words, and open the index; memory does not grow with their number."""
     size, looks = samples_size(folder), SampleLooks(folder, SampleFilter({}), full=False)
@@ -79,14 +74,10 @@ def indexed_text(look: SampleLook) -> str:
     no page shows.
     """
     row = {**look.row, "prompt": [text for _, text in look.question.messages]} if look.shots else look.row
-    found = "\n".join(dict.fromkeys(_all_texts(row)))
-    return spaced(found if found.isascii() else found.encode("utf-8", "replace").decode())
-
-
-def _all_texts(row: ResultRow) -> Iterator[str]:
     numbered = {part for part in ("answer", "target") if isinstance(row.get(part), int) and row.get("options")}
-    yield from searched_texts({name: value for name, value in row.items() if name not in numbered})
-    yield from texts_in(row.get("judge"))
+    texts = searched_texts({name: value for name, value in row.items() if name not in numbered})
+    found = "\n".join(dict.fromkeys((*texts, *texts_in(row.get("judge")))))
+    return spaced(found if found.isascii() else found.encode("utf-8", "replace").decode())
 
 
 def spaced(text: str) -> str:
@@ -438,7 +429,7 @@ class SampleIndex:
         index.attach_words(words.result(), TABLE)
 
     def _find_words(self, stamp: str, progress: Progress, *, anew: bool) -> str:
-        found = None if anew else open_words(self.folder, stamp)
+        found = None if anew else open_existing(self.folder, WORDS, stamp, _SCHEMA)
         if found is None:
             found = _written(self.folder, lambda: build_words(self.folder, stamp, progress))
         with closing(found):

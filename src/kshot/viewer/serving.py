@@ -222,11 +222,14 @@ def viewer_app(routes: Routes, access: Access, port: int, tell: Callable[[str], 
     return _Guard(app, access, port)
 
 
+_ERROR_PARTS = {"error": "what", "where": "where", "hint": "hint"}
+
+
 def _told(_: Request, exc: Exception) -> Response:
     """Say what is wrong with a run, or with what was asked."""
-    told = {name: one_line(getattr(exc, name)) for name in ("what", "where", "hint")}
+    told = {name: one_line(getattr(exc, part)) for name, part in _ERROR_PARTS.items()}
     status = NOT_FOUND if isinstance(exc, UnknownRun) else 400 if isinstance(exc, UsageError) else 422
-    return JsonAnswer({"error": told["what"], "where": told["where"], "hint": told["hint"]}, status)
+    return JsonAnswer(told, status)
 
 
 def _http_error(request: Request, exc: Exception) -> Response:
