@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -51,6 +52,11 @@ def shortened(text: object, room: int) -> str:
     head = (room - 1) // 3
     tail = chop_cells(line[::-1], room - 1 - head)[0][::-1]
     return f"{set_cell_size(line, head).rstrip()}…{tail.lstrip()}"
+
+
+def shared_start(*texts: str) -> str:
+    """Return what all texts begin with."""
+    return os.path.commonprefix(texts)  # noqa: RUF071 - these are texts, compared by character
 
 
 _PARTS = re.compile(r"[^\s:|_/,.·→-]*[\s:|_/,.·→-]*")

@@ -72,8 +72,7 @@ def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
     measured = [part for part in parts if _is_option(part)]
     answer = row.get("answer")
     document = isinstance(answer, dict) and "nll" in answer and len(measured) == 1
-    listed = _listed(row.get("options"))
-    options = SampleOptions() if document else _options(measured, row.get("prompt"), listed)
+    options = SampleOptions() if document else _options(measured, row.get("prompt"), listed_options(row))
     replies = [part for part in parts[first:] if isinstance(part, str)]
     return ReadResponse(
         replies,
@@ -123,8 +122,9 @@ def _is_token(pair: Any) -> bool:
     return isinstance(pair, list) and [type(part) for part in pair] in _TOKENS and finite(pair[1]) is not None
 
 
-def _listed(found: Any) -> list[str]:
+def listed_options(row: ResultRow) -> list[str]:
     """Return the texts of the options that a row lists beside its response."""
+    found = row.get("options")
     return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from kshot.core.options import flag
 from kshot.core.visible import one_line
-from kshot.report.cells import cell, cut
+from kshot.report.cells import cell, cut, shared_start
 from kshot.report.drawn_table import drawn
 from kshot.report.sample_texts import written
 from kshot.report.view import Column, TableView, words
@@ -74,7 +73,7 @@ def shown_values(row: Mapping[str, Any], room: int) -> list[str]:
     texts = [setting_text(value, row) for value in row["values"]]
     if all(len(text) <= room and cell_len(text) <= room for text in texts):
         return texts
-    same = os.path.commonprefix(texts)  # noqa: RUF071 - these are texts, compared by character
+    same = shared_start(*texts)
     start = max(len(same) - _CONTEXT, 0) if len(same) + _CONTEXT > room else 0
     ends = [text[start : start + _LONGEST] for text in texts]
     return [cut(f"…{end}" if start else end, room) for end in ends]

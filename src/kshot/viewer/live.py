@@ -14,11 +14,12 @@ from kshot.core.errors import KshotError, RunError
 from kshot.core.records import ResultRow
 from kshot.core.text_files import parse_json, path_inside, regular_file
 from kshot.report.comparison import headline_rows
+from kshot.report.page.comparison_section import between_runs
 from kshot.report.page.course_section import unfinished_section
 from kshot.report.page.markup import Section, tag, text
 from kshot.report.page.packed_samples import read_run_samples
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.run_sections import comparison_sections, differing_settings, run_sections
+from kshot.report.page.run_sections import differing_settings, run_sections
 from kshot.report.page.sample_card import sample_line
 from kshot.report.sample_look import SampleLook
 from kshot.runs.comparing import Comparison
@@ -43,8 +44,8 @@ def page_sections(folder: Path, key: str, name: str, *, samples: bool) -> list[d
 def comparison_page(found: Comparison, keys: Sequence[str]) -> dict[str, Any]:
     """Return the sections and counts of a comparison of two runs with these keys."""
     labels = [each["label"] for each in found.runs]
-    sections = comparison_sections(found, dict(zip(labels, keys, strict=True)))
-    return {"sections": _written([*sections, *differing_settings(found)]), **_counts(found)}
+    section = between_runs(found, dict(zip(labels, keys, strict=True)))
+    return {"sections": _written([section, *differing_settings(found)]), **_counts(found)}
 
 
 def _written(sections: Iterable[Section]) -> list[dict[str, str]]:
@@ -225,5 +226,9 @@ class Comparisons:
         work = {"work": "compare", "folders": folders, "keys": [each.key for each in runs]}
         found = self._jobs.of(("compare", *folders), [_versions(each.folder) for each in runs], work)
         nothing: dict[str, Any] = {"sections": [], **dict.fromkeys(("won", "lost", "both", "neither", "error"))}
-        sides = {name: {"key": each.key, "name": each.line["name"]} for name, each in zip("ab", runs, strict=True)}
-        return {"state": "comparing" if found is None else "ready", **nothing, **(found or {}), **sides}
+        return {"state": "comparing" if found is None else "ready", **nothing, **(found or {}), **sides_of(runs)}
+
+
+def sides_of(runs: Sequence[ListedRun]) -> dict[str, dict[str, str]]:
+    """Return the keys and names of a baseline, ``a``, and of the run that is compared with it, ``b``."""
+    return {side: {"key": run.key, "name": run.line["name"]} for side, run in zip("ab", runs, strict=True)}

@@ -10,25 +10,22 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kshot import __version__
 from kshot.comparing import compare
 from kshot.core.durable import writing
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.visible import one_line
-from kshot.report.page.packed_samples import BLOCK, MetricScales, PackedColumns
+from kshot.report.page.packed_samples import BLOCK, PackedColumns, read_run_samples, sample_pairs
+from kshot.report.page.page_run import PageRun
 from kshot.report.page.report_page import LICENSES, STATIC_SCRIPTS, STYLES, web_file
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.folder import SUMMARY
-from kshot.runs.record import RunRecord, read_record
+from kshot.runs.record import read_record
 from kshot.runs.sample_filters import SampleFilter, metric_scales
-from kshot.runs.sample_flips import paired_places
-from kshot.runs.samples_file import PassageTexts, placed_rows, sample_rows
+from kshot.runs.samples_file import PassageTexts, sample_rows
 from kshot.viewer.catalog import Catalog, ListedRun
-from kshot.viewer.live import RunPages, comparison_page
+from kshot.viewer.live import RunPages, comparison_page, sides_of
 from kshot.viewer.web_page import json_bytes, web_page
 
 _MAX_METRICS = 20
@@ -37,14 +34,13 @@ _MAX_METRICS = 20
 def sample_files(folder: Path) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of the files with the samples of a run, as they are read."""
     record = read_record(folder)
-    scales = MetricScales(record.results, _MAX_METRICS)
     looks = SampleLooks(folder, SampleFilter(metric_scales(record.results)), full=True)
     texts = PassageTexts(folder)
-    columns = PackedColumns(list(scales.by_metric), scales.downward())
+    columns = PackedColumns(record.results, _MAX_METRICS)
     block: list[dict[str, Any]] = []
     for n, row in enumerate(sample_rows(folder)):
         card = sample_card(looks.of(row), n, texts.of(row))
-        columns.add(card, scales.of(row))
+        columns.add(card, columns.judged(row))
         block.append(card)
         if len(block) == BLOCK:
             yield f"block-{n // BLOCK}.json", block
@@ -56,25 +52,20 @@ def sample_files(folder: Path) -> Iterator[tuple[str, Any]]:
 
 def comparison_file(baseline: ListedRun, run: ListedRun) -> dict[str, Any]:
     """Return a comparison with its pairs of samples, and how each turned out."""
-    records = read_record(baseline.folder), read_record(run.folder)
-    found = compare(*records)
-    starts = [_starts(record) for record in records]
-    pairs: list[list[int]] = []
-    flips: list[str] = []
-    for paired in paired_places(found):
-        places = paired.baseline, paired.run
-        numbers = [np.searchsorted(at, place) for at, place in zip(starts, places, strict=True)]
-        pairs += np.stack(numbers, axis=1).tolist()
-        flips.append(paired.outcomes)
-    sides = {name: {"key": each.key, "name": each.line["name"]} for name, each in (("a", baseline), ("b", run))}
-    page = comparison_page(found, [baseline.key, run.key])
-    return {"state": "ready", "error": None, **page, **sides, "pairs": pairs, "flips": "".join(flips)}
-
-
-def _starts(record: RunRecord) -> NDArray[np.int64]:
-    """Return the bytes at which the lines of the samples begin."""
-    folder = record.path
-    return np.array([] if folder is None else [placed.place for placed in placed_rows(folder)], dtype=np.int64)
+    runs = baseline, run
+    found = compare(*(each.folder for each in runs))
+    named = [
+        PageRun(each.key, told["label"], read_record(each.folder)) for each, told in zip(runs, found.runs, strict=True)
+    ]
+    made = sample_pairs(found, list(map(read_run_samples, named)))
+    return {
+        "state": "ready",
+        "error": None,
+        **comparison_page(found, [each.key for each in runs]),
+        **sides_of(runs),
+        "pairs": [pair for each in made for pair in each.pairs],
+        "flips": "".join(outcome for each in made for outcome in each.outcomes),
+    }
 
 
 MARK = "kshot-site.json"

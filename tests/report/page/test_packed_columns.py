@@ -1,6 +1,6 @@
 """The columns of samples without a server: verdicts and directions are those of each task."""
 
-from kshot.report.page.packed_samples import MetricScales
+from kshot.report.page.packed_samples import PackedColumns
 
 
 def figure(task, metric, **more):
@@ -18,14 +18,17 @@ def row(task, **more):
 
 
 def test_directions_are_those_of_tasks():
-    assert MetricScales(RESULTS, 8).downward() == {"headline": ["way\\x1b"], "Distance": ["way\\x1b"]}
+    assert PackedColumns(RESULTS, 8).as_dict(total=0)["downward"] == {
+        "headline": ["way\\x1b"],
+        "Distance": ["way\\x1b"],
+    }
 
 
 def test_what_failed_has_failed_by_every_metric():
-    scales = MetricScales(RESULTS, 8)
-    failed = scales.of(row("sums", failed="no answer"))
+    columns = PackedColumns(RESULTS, 8)
+    failed = columns.judged(row("sums", failed="no answer"))
     assert failed == dict.fromkeys(("headline", "EM", "Distance"), ("f", None))
-    assert scales.of(row("sums", scores={"EM": 100.0})) == {
+    assert columns.judged(row("sums", scores={"EM": 100.0})) == {
         "headline": ("r", 100.0),
         "EM": ("r", 100.0),
         "Distance": ("u", None),

@@ -3,13 +3,13 @@
 import pytest
 
 import kshot
-from kshot.report.page.comparison_section import within_run
+from kshot.report.page.comparison_section import between_runs, within_run
 from kshot.report.page.course_section import course_section
 from kshot.report.page.figure_sections import category_sections, draws_section, shots_section
 from kshot.report.page.markup import Section
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.report_page import about_runs
-from kshot.report.page.run_sections import comparison_sections, differing_settings, run_sections, settings_section
+from kshot.report.page.run_sections import differing_settings, run_sections, settings_section
 from kshot.runs.record import RunRecord
 from tests.finished_runs import Item, finished, task
 from tests.report.page.page_reading import assert_numbers_are_those_of, figures, numbers, text_of, tree, with_class
@@ -166,7 +166,7 @@ def two_runs(tmp_path_factory):
 
 
 def test_a_comparison_says_who_is_ahead_and_links_to_the_flips(two_runs):
-    (section,) = comparison_sections(kshot.compare(*two_runs), {"old": "old-key", "new": "new-key"})
+    section = between_runs(kshot.compare(*two_runs), {"old": "old-key", "new": "new-key"})
     words = said(section)
     assert "new is ahead of old on quiz by 30.0 points in Right" in words
     links = [each.get("href") for each in tree(section.html).iter("a")]
@@ -178,13 +178,13 @@ def test_a_comparison_says_who_is_ahead_and_links_to_the_flips(two_runs):
 def test_flips_that_are_none_have_no_link(two_runs, tmp_path):
     every = {f"q{at}": Item(100, category="odd" if at % 2 else "even") for at in range(100)}
     best = finished(tmp_path / "best", task("quiz", every))
-    (section,) = comparison_sections(kshot.compare(two_runs[0], best), {"old": "old-key", "best": "best-key"})
+    section = between_runs(kshot.compare(two_runs[0], best), {"old": "old-key", "best": "best-key"})
     links = [each.get("href") for each in tree(section.html).iter("a")]
     assert links == ["#/run/best-key/samples?other=old-key&flip=won"]
 
 
 def test_the_chart_comes_before_the_sentences(two_runs):
-    (section,) = comparison_sections(kshot.compare(*two_runs), {})
+    section = between_runs(kshot.compare(*two_runs), {})
     assert section.title == "Differences"
     assert section.html.index("<figure") < section.html.index('class="findings"')
 

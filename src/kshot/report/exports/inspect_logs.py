@@ -23,7 +23,7 @@ from kshot.core.records import UNANSWERED, ResultRow, TokenLogprobs
 from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
-from kshot.report.sample_look import ReadResponse, read_response, shots_in_prompts
+from kshot.report.sample_look import ReadResponse, listed_options, read_response, shots_in_prompts
 from kshot.report.sample_texts import option_letter, shown_content, written
 from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.folder import SUMMARY
@@ -115,8 +115,8 @@ def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type:
     row = well_formed_value(row)
     found = read_response(row, ranking_type)
     mark = hashlib.blake2b(json.dumps([row.get(name) for name in _KEY]).encode(), digest_size=8).hexdigest()
-    asked, output = _messages(row.get("prompt"), mark), _output(row, found, mark)
-    failed, choices = row.get("failed"), _choices(row, found)
+    failed, choices = row.get("failed"), listed_options(row) or list(found.options.texts)
+    asked, output = _messages(row.get("prompt"), mark), _output(row, found, choices, mark)
     chooses = found.chooses or bool(choices) or type(row.get("answer")) is int  # a reply would be a text
     shown = None if row.get("answer") is None or found.passages else _named(row["answer"], chooses=chooses)
     targets = row.get("target")
@@ -165,12 +165,11 @@ def _messages(prompt: Any, mark: str) -> list[ChatMessage]:
     return messages
 
 
-def _output(row: ResultRow, found: ReadResponse, mark: str) -> ModelOutput:
+def _output(row: ResultRow, found: ReadResponse, options: Sequence[str], mark: str) -> ModelOutput:
     """Return the replies; for measured options the one that was chosen, for a search the passages that were found."""
     from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelOutput
 
-    answer, options = row.get("answer"), _choices(row, found)
-    texts = list(found.replies)
+    answer, texts = row.get("answer"), list(found.replies)
     if not texts and type(answer) is int and 0 <= answer < len(options):
         texts = [options[answer]]
     if not texts and found.passages:
@@ -228,14 +227,6 @@ def _content(text: str, reasoning: Sequence[str], at: int, count: int) -> Any:
 
 
 # ---- scores ----
-
-
-def _choices(row: ResultRow, found: ReadResponse) -> list[str]:
-    """Return the texts of the options: those that the row lists, or those that were measured."""
-    listed = row.get("options")
-    if isinstance(listed, list) and listed and all(isinstance(each, str) for each in listed):
-        return listed
-    return list(found.options.texts)
 
 
 def _named(value: Any, *, chooses: bool) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from kshot.report.page.charts import Chart, chart_grid, folded, svg_number, table_html
 from kshot.report.page.markup import Section, tag, together
-from kshot.report.page.packed_samples import BINS, Bin, Calibration, SamplesRead
+from kshot.report.page.packed_samples import BINS, Calibration, SamplesRead
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.svg import Scale, drawing, label, line, marker, px, series_class
 from kshot.report.view import Cell, TableView, count_cell, numbers, words
@@ -134,18 +134,16 @@ def _title(each: _Calibrated, systems: int, tasks: int) -> str:
 
 def _chart(id_: str, each: _Calibrated, title: str, series: int) -> Chart:
     found = each.found
-    bins = [_bin(at, one) for at, one in enumerate(found.bins) if one.samples]
+    bins = []
+    for at, one in enumerate(found.bins):
+        if one.samples:
+            mean, right = (Cell(f"{value:.3f}", value) for value in (one.mean_confidence, one.accuracy))
+            bins.append(ReliabilityBin(at / BINS, (at + 1) / BINS, mean, right, count_cell(one.samples)))
     told = (
         f"ECE {100 * found.error:.1f} %: the likeliest option is right in {100 * found.accuracy:.1f} % of "
         f"{found.samples:,} samples, at a mean probability of {100 * found.confidence:.1f} %."
     )
     return reliability_chart(id_, title, bins, series=series, notes=[told])
-
-
-def _bin(at: int, found: Bin) -> ReliabilityBin:
-    share = Cell(f"{found.accuracy:.3f}", found.accuracy)
-    mean = Cell(f"{found.mean_confidence:.3f}", found.mean_confidence)
-    return ReliabilityBin(at / BINS, (at + 1) / BINS, mean, share, count_cell(found.samples))
 
 
 def _table(every: Sequence[_Calibrated], *, several: bool, opened: bool) -> Markup:

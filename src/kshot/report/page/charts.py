@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 from markupsafe import Markup
 from rich.cells import cell_len
 
-from kshot.report.cells import shortened
+from kshot.report.cells import shared_start, shortened
 from kshot.report.page.markup import figure, tag, text, together
 from kshot.report.page.svg import (
     SERIES,
@@ -207,17 +206,11 @@ class RowLayout:
         return tag("g", *parts, class_=self.class_)
 
 
-def _shared_start(texts: Sequence[str]) -> str:
-    """Return what all texts begin with: what the first and the last of them in order do."""
-    one, other = min(texts), max(texts)
-    return "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
 def _own_parts(names: Sequence[str]) -> list[str]:
     """Return of each name what the others do not have: whole words at the begin and at the end are left out."""
-    shared = re.sub(r"\w+$", "", _shared_start(names))
+    shared = re.sub(r"\w+$", "", shared_start(*names))
     ends = [name[len(shared) :] for name in names]
-    tail = re.sub(r"^\w+", "", _shared_start([end[::-1] for end in ends])[::-1])
+    tail = re.sub(r"^\w+", "", shared_start(*(end[::-1] for end in ends))[::-1])
     return [f"{'…' * bool(shared)}{end[: len(end) - len(tail)]}{'…' * bool(tail)}" for end in ends]
 
 

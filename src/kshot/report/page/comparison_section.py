@@ -81,20 +81,20 @@ def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
         shown = pairs.names[pair_of(row)] if pairs.several else name
         known = [each if each.number is not None else None for each in counts]
         drawn.append(IntervalRow(shown, figure, known, name if grouped else "", hollow=row["verdict"] is None))
-    upwards = rows[0]["higher_is_better"]
     against = f": {pairs.run} − {pairs.baseline}" if pairs.run and pairs.baseline else ""
-    title = f"Difference in {metric}{'' if upwards else ' (lower is better)'}{against}"
-    family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
-    notes = _notes(family, rows, hollow=any(row["verdict"] is None for row in rows))
+    title = f"Difference in {metric}{'' if rows[0]['higher_is_better'] else ' (lower is better)'}{against}"
     named = ["task", *["category"] * any("category" in row for row in rows), *(SYSTEMS if pairs.several else ())]
     table = view.only(*named, "n", "baseline", "run", "difference", "95 %", "p", "verdict", *COUNTS)
+    return _drawn(id_, title, rows, drawn, table)
+
+
+def _drawn(id_: str, title: str, rows: Sequence[ResultRow], drawn: Sequence[IntervalRow], table: TableView) -> Markup:
+    """Return a chart of differences, with what explains its marks and p below it."""
+    family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
+    notes = [_HOLLOW] if any(each.hollow for each in drawn) else []
+    notes += [f"{correction(family)}; the intervals are not."] if family > 1 else []
+    notes += mark_legend(rows)
     return interval_chart(id_, title, drawn, heads=_HEADS, reference=_ZERO, table=table, notes=notes).html
-
-
-def _notes(family: int, rows: Sequence[ResultRow], *, hollow: bool) -> list[str]:
-    """Return what stands below a chart of differences."""
-    notes = [f"{correction(family)}; the intervals are not."] if family > 1 else []
-    return [*([_HOLLOW] if hollow else []), *notes, *mark_legend(rows)]
 
 
 def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
@@ -147,15 +147,16 @@ def _within(run: PageRun, *, named: bool) -> Iterator[Markup]:
 
 def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str, str]) -> Iterator[Markup]:
     def chart(id_: str, metric: str, own: Sequence[ResultRow]) -> Markup:
-        upwards = own[0]["higher_is_better"]
-        tasks = dict.fromkeys(str(row["task"]) for row in own)
-        where = f" on {next(iter(tasks))}" if len(tasks) == 1 else ""
-        title = f"Difference in {metric}{where}{'' if upwards else ' (lower is better)'}"
-        family = own[0]["family"]
-        notes = _notes(family, own, hollow=any(row["ahead"] is None for row in own))
-        drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own]
+        tasks = list(dict.fromkeys(str(row["task"]) for row in own))
+        where = f" on {tasks[0]}" if len(tasks) == 1 else ""
+        title = f"Difference in {metric}{where}{'' if own[0]['higher_is_better'] else ' (lower is better)'}"
         table = TableView(_PAIR_COLUMNS, [_pair_cells(run, row, names) for row in own])
-        return interval_chart(id_, title, drawn, heads=_HEADS, reference=_ZERO, table=table, notes=notes).html
+        drawn = []
+        for row, figure, won, lost in zip(own, *(table.cells(name) for name in _DRAWN), strict=True):
+            name = f"{system_name(row, 'b', names)} − {system_name(row, 'a', names)}"
+            group = str(row["task"]) if len(tasks) > 1 else ""
+            drawn.append(IntervalRow(name, figure, [won, lost], group, hollow=row["ahead"] is None))
+        return _drawn(id_, title, own, drawn, table)
 
     clearest = sorted(rows, key=lambda row: ("average" not in row, row["p_corrected"]))
     return _by_metric(id_, clearest, chart, " in summary.json.")
@@ -166,24 +167,13 @@ _PAIR_COLUMNS = [
     *numbers("b − a", "95 %", "p", "b is better", "a is better", "tied"),
     *words("ahead"),
 ]
-
-
-def _digits(row: ResultRow) -> tuple[int, int]:
-    """Return how many digits a difference and its interval need."""
-    small = all(abs(each) <= 1 for each in (row["difference"], *(row["ci95"] or ())))
-    return (3, 3) if small else (2, 1)
-
-
-def _pair_row(run: PageRun, row: ResultRow, names: Mapping[str, str], *, several: bool) -> IntervalRow:
-    name = f"{system_name(row, 'b', names)} − {system_name(row, 'a', names)}"
-    figure = estimate(run, row, _digits(row), "difference", "+")
-    counts = [field_number(run, row, each) for each in ("won", "lost")]
-    return IntervalRow(name, figure, counts, str(row["task"]) if several else "", hollow=row["ahead"] is None)
+_DRAWN = ("b − a", "b is better", "a is better")
 
 
 def _pair_cells(run: PageRun, row: ResultRow, names: Mapping[str, str]) -> list[Content]:
     systems = {row[side]: system_name(row, side, names) for side in ("a", "b")}
-    found = estimate(run, row, _digits(row), "difference", "+")
+    small = all(abs(each) <= 1 for each in (row["difference"], *(row["ci95"] or ())))
+    found = estimate(run, row, (3, 3) if small else (2, 1), "difference", "+")
     return [
         str(row["task"]),
         systems[row["a"]],

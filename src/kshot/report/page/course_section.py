@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -51,18 +51,16 @@ def _run(run: PageRun, read: SamplesRead | None) -> Iterator[Markup]:
     if line := command_of(sessions):
         yield tag("p", "To run it again" if _words(sessions)[0] == "kshot" else "Started by", class_="label")
         yield command(line)
-    spent = [tag("li", text(line[:_MAX_TEXT])) for line in spent_lines(run.spec.get("spent"))]
-    yield from _listed("Requests and tokens in all sessions", spent)
+    yield from _listed("Requests and tokens in all sessions", spent_lines(run.spec.get("spent")))
     if run.record.usage:
         yield _usage(run)
-    notes = [tag("li", text(note[:_MAX_TEXT])) for note in shareable(run.record.notes)]
-    yield from _listed("Notes", notes)
-    failures = [tag("li", text(line[:_MAX_TEXT])) for line in _failures(run, read)]
-    yield from _listed("First failures", failures)
+    yield from _listed("Notes", shareable(run.record.notes))
+    yield from _listed("First failures", _failures(run, read))
 
 
-def _listed(title: str, items: Sequence[Markup]) -> Iterator[Markup]:
-    """Yield a list; of many items the first ones, and the others folded."""
+def _listed(title: str, lines: Iterable[str]) -> Iterator[Markup]:
+    """Yield a list; of many lines the first ones, and the others folded."""
+    items = [tag("li", text(line[:_MAX_TEXT])) for line in lines]
     if not items:
         return
     yield tag("p", title, class_="label")

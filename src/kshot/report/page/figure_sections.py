@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import NamedTuple, TypeAlias
 
 from markupsafe import Markup
@@ -53,6 +53,11 @@ class _Figure(NamedTuple):
     def system(self) -> tuple[str, str]:
         """What the names of systems are found by: the run and the model."""
         return self.run.key, str(self.row.get("model", ""))
+
+    def drawn(self, name: str, counts: Sequence[str] = ("n",), group: str = "", series: int = 0) -> IntervalRow:
+        """Return the row of a chart, with some fields of the figure as counts."""
+        numbers = [field_number(self.run, self.row, each) for each in counts]
+        return IntervalRow(name, estimate(self.run, self.row), numbers, group, series)
 
 
 def headline_section(runs: Sequence[PageRun]) -> Section | None:
@@ -110,22 +115,18 @@ def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], s
             tuple(row["bounds"]) for row in results if row["metric"] == found[0].row["metric"] and row.get("bounds")
         }
         bounds = known.pop() if len(known) == 1 else ()
-    tasks = dict.fromkeys(_task(each, found) for each in found)
-    systems = dict.fromkeys(names[each.system] for each in found)
+    tasks = list(dict.fromkeys(_task(each, found) for each in found))
+    systems = list(dict.fromkeys(names[each.system] for each in found))
     many = len(systems) > SERIES  # then colours tell nothing, and the best ones come first
-    numbers = {system: 0 if many else at for at, system in enumerate(systems)}
-    order = {task: at for at, task in enumerate(tasks)}
-    counted = ("n", *(name for name in ("unanswered", "failed") if any(each.row.get(name) for each in found)))
+    counts = ("n", *(name for name in ("unanswered", "failed") if any(each.row.get(name) for each in found)))
     rows = []
-    for each in sorted(found, key=lambda each: (order[_task(each, found)], _badness(each.row) if many else 0.0)):
+    for each in sorted(found, key=lambda each: (tasks.index(_task(each, found)), _badness(each.row) if many else 0.0)):
         task, system = _task(each, found), names[each.system]
-        counts = [field_number(each.run, each.row, name) for name in counted]
-        group = task if len(tasks) > 1 and len(systems) > 1 else ""
-        name = task if len(systems) == 1 else system
-        rows.append(IntervalRow(name, estimate(each.run, each.row), counts, group, numbers[system]))
-    alone = f" · {next(iter(tasks))}" if len(tasks) == 1 and len(systems) > 1 else ""
+        name, group = (task, "") if len(systems) == 1 else (system, task if len(tasks) > 1 else "")
+        rows.append(each.drawn(name, counts, group, 0 if many else systems.index(system)))
+    alone = f" · {tasks[0]}" if len(tasks) == 1 and len(systems) > 1 else ""
     title = f"{metric}{alone}{'' if upwards else ', lower is better'}"
-    return interval_chart(id_, title, rows, heads=("value", "95 %", *counted), bounds=bounds)
+    return interval_chart(id_, title, rows, heads=("value", "95 %", *counts), bounds=bounds)
 
 
 def _task(each: _Figure, found: Sequence[_Figure]) -> str:
@@ -236,23 +237,19 @@ def _told(found: Breakdown, by: By) -> Iterator[str]:
 
 
 def _parts_chart(id_: str, parts: Sequence[_Figure], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
-    names = system_names(runs)
-    drawn = {part.system for part in parts}
-    systems = {key: at for at, key in enumerate(key for key in names if key in drawn)}
-    wholes = dict.fromkeys(whole_of(part.row, by) for part in parts)
+    names, drawn = system_names(runs), {part.system for part in parts}
+    systems = [key for key in names if key in drawn]
+    wholes = list(dict.fromkeys(whole_of(part.row, by) for part in parts))
     metric, upwards, bounds = figure_scale(parts[0].row)
-    failed = any(part.row.get("failed") for part in parts)
-    fields = ("n", "failed") if failed else ("n",)
+    counts = ("n", *["failed"] * any(part.row.get("failed") for part in parts))
     rows = []
     for part in parts:
         name = str(part.row[by]) + (f" · {whole_of(part.row, by)}" if len(wholes) > 1 else "")
         shown, group = (names[part.system], name) if len(systems) > 1 else (name, "")
-        counts = [field_number(part.run, part.row, each) for each in fields]
-        rows.append(IntervalRow(shown, estimate(part.run, part.row), counts, group, systems[part.system]))
-    heads = ("value", "95 %", *fields)
-    whole = f" · {next(iter(wholes))}" if len(wholes) == 1 and next(iter(wholes)) else ""
+        rows.append(part.drawn(shown, counts, group, systems.index(part.system)))
+    whole = f" · {wholes[0]}" if len(wholes) == 1 and wholes[0] else ""
     told = f"{metric} {title.lower()}{whole}{'' if upwards else ', lower is better'}"
-    return interval_chart(id_, told, rows, heads=heads, bounds=bounds)
+    return interval_chart(id_, told, rows, heads=("value", "95 %", *counts), bounds=bounds)
 
 
 # ---- by the number of examples ----
@@ -316,19 +313,15 @@ def _by_shots(id_: str, task: str, metric: str, found: Sequence[_Shot], models: 
     steps = sorted({each.shots for each in found})
     lines: dict[str, dict[int, Cell]] = {}
     for each in found:
-        name, turn = models[str(each.row["model"])], 1
-        while each.shots in lines.setdefault(_turn(name, turn), {}):
-            turn += 1
-        lines[_turn(name, turn)][each.shots] = estimate(each.run, each.row)
+        model = models[str(each.row["model"])]
+        names = (model if turn == 1 else f"{model} ({turn})" for turn in count(1))
+        line = next(name for name in names if each.shots not in lines.setdefault(name, {}))
+        lines[line][each.shots] = estimate(each.run, each.row)
     series = [Series(name, [held.get(step) for step in steps]) for name, held in lines.items()]
     bounds: _Bounds = tuple(found[0].row.get("bounds") or ())
     upwards = found[0].row.get("higher_is_better") is not False
     title = f"{metric} on {task}{'' if upwards else ', lower is better'}"
     return line_chart(id_, title, [str(step) for step in steps], series, across="examples in the prompt", bounds=bounds)
-
-
-def _turn(name: str, turn: int) -> str:
-    return name if turn == 1 else f"{name} ({turn})"
 
 
 # ---- draws of examples ----
@@ -373,9 +366,7 @@ def _drawn(id_: str, run: PageRun, row: ResultRow, names: Mapping[tuple[str, str
     of = next((str(each["of"]) for each in drawn if row["task"].startswith(f"{each['of']}[")), row["task"])
     own = [each for each in drawn if each["of"] == of]
     own.sort(key=lambda each: (each["value"] is None, each["value"] or 0.0))
-    rows = [
-        IntervalRow(f"seed {each['example_seed']}", estimate(run, each), [field_number(run, each, "n")]) for each in own
-    ]
+    rows = [_Figure(run, each).drawn(f"seed {each['example_seed']}") for each in own]
     system = f" · {names[run.key, str(row['model'])]}" if len(names) > 1 else ""
     bounds: _Bounds = tuple((own[0].get("bounds") if own else None) or ())
     reference = None if row["value"] is None else (row["value"], f"mean {number(row['value'], 2)}")

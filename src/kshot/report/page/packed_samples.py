@@ -11,9 +11,9 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
@@ -22,7 +22,7 @@ from kshot.report.page.page_run import PageRun
 from kshot.report.page.sample_card import sample_card, script_length
 from kshot.report.sample_look import SampleLooks, read_response
 from kshot.runs.headline import TaskOnModel, finite, task_rows
-from kshot.runs.sample_filters import HEADLINE, MetricScale, SampleFilter, SampleVerdict, metric_scales, name_of
+from kshot.runs.sample_filters import HEADLINE, SampleFilter, SampleVerdict, metric_scales, name_of
 from kshot.runs.samples_file import SAMPLES, PassageTexts, placed_rows, rows_at
 
 if TYPE_CHECKING:
@@ -275,76 +275,63 @@ _NAMED = ("task", "model", "category", "answer")
 _TEXTS = ("id", "text", "target")
 
 
-class MetricScales:
-    """The scales of a run by metric: that of each headline, and of so many others in the order of the figures."""
-
-    def __init__(self, results: Sequence[ResultRow], most: int) -> None:
-        """Take the figures of a run."""
-        names = list(dict.fromkeys(row["metric"] for row in task_rows(results)))[:most]
-        self.by_metric: dict[str, Mapping[TaskOnModel, MetricScale]] = {HEADLINE: metric_scales(results)}
-        self.by_metric |= {name: metric_scales(results, name) for name in names}
-
-    def downward(self) -> dict[str, list[str]]:
-        """Return by metric the tasks of which lower scores are better."""
-        found = {
-            name: sorted({one_line(task) for (task, _), scale in scales.items() if not scale.upwards})
-            for name, scales in self.by_metric.items()
-        }
-        return {name: tasks for name, tasks in found.items() if tasks}
-
-    def of(self, row: ResultRow) -> dict[str, tuple[str, float | None]]:
-        """Return the letter of the verdict, and the score, of a sample by each metric."""
-        key = name_of(row, "task"), name_of(row, "model")
-        found = {name: scales.get(key) for name, scales in self.by_metric.items()}
-        return {name: _judged(scale, row) for name, scale in found.items()}
+Judged: TypeAlias = dict[str, tuple[str, float | None]]
+"""The letter of the verdict, and the score, of a sample by each metric."""
 
 
-def _judged(scale: MetricScale | None, row: ResultRow) -> tuple[str, float | None]:
-    if row.get("failed"):
-        return VERDICT_LETTERS["failed"], None
-    return (
-        (VERDICT_LETTERS["unrated"], None) if scale is None else (VERDICT_LETTERS[scale.verdict(row)], scale.score(row))
-    )
-
-
-@dataclass
 class PackedColumns:
     """The columns of the samples that are at hand; ``web/packed.js`` describes them."""
 
-    metrics: Sequence[str]
-    downward: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    names: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _NAMED})
-    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in ("n", *_TEXTS, *_NAMED)})
-    verdicts: dict[str, list[str]] = field(default_factory=dict)
-    scores: dict[str, list[float | None]] = field(default_factory=dict)
+    def __init__(self, results: Sequence[ResultRow], most: int) -> None:
+        """Take the figures of a run. Samples are judged by the headlines and the first metrics, at most so many."""
+        metrics = list(dict.fromkeys(row["metric"] for row in task_rows(results)))[:most]
+        self._scales = {HEADLINE: metric_scales(results)} | {name: metric_scales(results, name) for name in metrics}
+        self._names: dict[str, dict[str, int]] = {name: {} for name in _NAMED}
+        self._columns: dict[str, list[Any]] = {name: [] for name in ("n", *_TEXTS, *_NAMED)}
+        self._verdicts: dict[str, list[str]] = {}
+        self._scores: dict[str, list[float | None]] = {}
 
     def __len__(self) -> int:
-        return len(self.columns["n"])
+        return len(self._columns["n"])
 
-    def add(self, line: Mapping[str, Any], judged: Mapping[str, tuple[str, float | None]]) -> None:
-        """Add a sample: its ``SampleLine``, and its verdict and score by each metric."""
+    def judged(self, row: ResultRow) -> Judged:
+        """Judge a sample by each metric."""
+        if row.get("failed"):
+            return dict.fromkeys(self._scales, (VERDICT_LETTERS["failed"], None))
+        key, unrated = (name_of(row, "task"), name_of(row, "model")), (VERDICT_LETTERS["unrated"], None)
+        found = {name: scales.get(key) for name, scales in self._scales.items()}
+        return {
+            name: unrated if scale is None else (VERDICT_LETTERS[scale.verdict(row)], scale.score(row))
+            for name, scale in found.items()
+        }
+
+    def add(self, line: Mapping[str, Any], judged: Judged) -> None:
+        """Add a sample: its ``SampleLine``, and how it was judged."""
         for name in ("n", *_TEXTS):
-            self.columns[name].append(line[name])
+            self._columns[name].append(line[name])
         for name in _NAMED:
-            known, value = self.names[name], line[name]
-            self.columns[name].append(-1 if value is None else known.setdefault(value, len(known)))
-        for metric in self.metrics:
-            letter, score = judged[metric]
-            self.verdicts.setdefault(metric, []).append(letter)
-            self.scores.setdefault(metric, []).append(score)
+            known, value = self._names[name], line[name]
+            self._columns[name].append(-1 if value is None else known.setdefault(value, len(known)))
+        for metric, (letter, score) in judged.items():
+            self._verdicts.setdefault(metric, []).append(letter)
+            self._scores.setdefault(metric, []).append(score)
 
     def as_dict(self, *, total: int) -> dict[str, Any]:
-        """Return the file; ``total`` are the samples of the run."""
+        """Return the file; ``total`` are the samples of the run. ``downward``: tasks whose lower scores are better."""
+        downward = {
+            name: sorted({one_line(task) for (task, _), scale in scales.items() if not scale.upwards})
+            for name, scales in self._scales.items()
+        }
         return {
             "total": total,
             "blocks": BLOCK,
-            "metrics": list(self.metrics),
-            "downward": dict(self.downward),
-            "names": {name: list(known) for name, known in self.names.items()},
+            "metrics": list(self._scales),
+            "downward": {name: tasks for name, tasks in downward.items() if tasks},
+            "names": {name: list(known) for name, known in self._names.items()},
             "columns": {
-                **self.columns,
-                "verdict": {metric: "".join(letters) for metric, letters in self.verdicts.items()},
-                "score": self.scores,
+                **self._columns,
+                "verdict": {metric: "".join(letters) for metric, letters in self._verdicts.items()},
+                "score": self._scores,
             },
         }
 
@@ -410,14 +397,14 @@ def element_text(content: bytes) -> str:
 def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> PackedRun:
     """Choose samples of a run that fit into so many characters of the page; ``flipped`` are numbers of samples."""
     packed = PackedRun()
-    maker = _Cards(read)
     folder = f"data/runs/{read.run.key}"
-    columns = PackedColumns(list(maker.scales.by_metric), maker.scales.downward())
+    columns = PackedColumns(read.run.record.results, _MAX_METRICS)
     left, kinds = _Room(room - _TAG), dict.fromkeys(KINDS, 0)
     kept = list(_in_turn(read, flipped))
+    cards = _cards(read, columns, [number for _, number in kept])
     for start in range(0, len(kept), BLOCK):
         wanted = kept[start : start + BLOCK]
-        made = list(maker.of([number for _, number in wanted]))
+        made = list(islice(cards, BLOCK))
         while made:
             content = _compressed(f"[{','.join(each.json for each in made)}]")
             lines = pack([(each.line, list(each.judged.values())) for each in made])
@@ -493,28 +480,22 @@ def _in_turn(read: SamplesRead, flipped: Collection[int]) -> Iterator[tuple[str,
 class _Card(NamedTuple):
     json: str
     line: dict[str, Any]
-    judged: dict[str, tuple[str, float | None]]
+    judged: Judged
     cut: bool
 
 
 _LINE = ("n", "task", "model", "id", "category", "answer", "target", "text")
 
 
-class _Cards:
-    """Makes the cards of the samples of one run."""
-
-    def __init__(self, read: SamplesRead) -> None:
-        self._read = read
-        self.scales = MetricScales(read.run.record.results, _MAX_METRICS)
-        path = read.run.record.path
-        self._looks = SampleLooks(path or Path(), read.wanted, full=False, spec=read.run.spec)
-        self._texts = None if path is None else PassageTexts(path)
-
-    def of(self, numbers: Sequence[int]) -> Iterator[_Card]:
-        for number, row in zip(numbers, self._read.rows(numbers), strict=True):
-            card = sample_card(self._looks.of(row), number, None if self._texts is None else self._texts.of(row))
-            text, cut = cut_card(card, _MOST_CHARACTERS)
-            yield _Card(text, {name: card[name] for name in _LINE}, self.scales.of(row), cut)
+def _cards(read: SamplesRead, columns: PackedColumns, numbers: Sequence[int]) -> Iterator[_Card]:
+    """Yield the cards of samples of one run, by their numbers."""
+    path = read.run.record.path
+    looks = SampleLooks(path or Path(), read.wanted, full=False, spec=read.run.spec)
+    texts = None if path is None else PassageTexts(path)
+    for number, row in zip(numbers, read.rows(numbers), strict=True):
+        card = sample_card(looks.of(row), number, None if texts is None else texts.of(row))
+        text, cut = cut_card(card, _MOST_CHARACTERS)
+        yield _Card(text, {name: card[name] for name in _LINE}, columns.judged(row), cut)
 
 
 # ---- pairs of samples ----

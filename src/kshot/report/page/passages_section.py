@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -161,37 +162,25 @@ class _Benchmark:
             Series(self.names[system.run, system.model], [self._figure(system, measure) for _, measure in steps])
             for system in systems
         ]
-        some = next(
-            self.cells[system, measure][1]
-            for system in systems
-            for _, measure in steps
-            if (system, measure) in self.cells
-        )
-        of = f" · {cut}" if len(self.cuts) > 1 else ""
-        return line_chart(
-            f"{self.id}-{family}-{self.cuts.index(cut)}",
-            f"{family} by k{of}",
-            [str(k) for k, _ in steps],
-            series,
-            across="k",
-            bounds=some.get("bounds"),
-        )
+        known = (self.cells[each] for each in product(systems, [measure for _, measure in steps]) if each in self.cells)
+        id_, of = f"{self.id}-{family}-{self.cuts.index(cut)}", f" · {cut}" if len(self.cuts) > 1 else ""
+        bounds = next(known)[1].get("bounds")
+        return line_chart(id_, f"{family} by k{of}", [str(k) for k, _ in steps], series, across="k", bounds=bounds)
 
     def _by_budget(self) -> Iterator[Chart]:
         """Yield the measures by which passages of several sizes can be compared."""
         if len(self.cuts) < len(("one", "other")):
             return
         budgeted = dict.fromkeys(row["metric"] for row in self.rows if row.get("token_budget"))
+        models = list(dict.fromkeys(each.model for each in self.systems))
         for at, measure in enumerate(budgeted):
             rows = []
-            for system in self.systems:
+            for system in sorted(self.systems, key=lambda system: self.cuts.index(system.chunks)):
                 if (system, measure) in self.cells:
                     run, row = self.cells[system, measure]
-                    models = list(dict.fromkeys(each.model for each in self.systems))
-                    name, group = self.names[system.run, system.model], system.chunks or ""
+                    name, counts = self.names[system.run, system.model], [field_number(run, row, "n")]
                     number = models.index(system.model)
-                    rows.append(IntervalRow(name, estimate(run, row), [field_number(run, row, "n")], group, number))
-            rows.sort(key=lambda row: [str(cut or "") for cut in self.cuts].index(row.group))
+                    rows.append(IntervalRow(name, estimate(run, row), counts, system.chunks or "", number))
             title = f"{measure} by chunking: as many passages as the budget of tokens holds"
             bounds = next((row.get("bounds") for row in self.rows if row["metric"] == measure), None)
             yield interval_chart(f"{self.id}-budget-{at}", title, rows, bounds=bounds)

@@ -19,6 +19,7 @@ from kshot.core.specs import without_options
 from kshot.report.cells import shortened
 from kshot.report.figures import short_names
 from kshot.report.page.charts import table_html
+from kshot.report.page.comparison_section import between_runs
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.packed_samples import (
     PackedRun,
@@ -32,7 +33,7 @@ from kshot.report.page.packed_samples import (
     sample_pairs,
 )
 from kshot.report.page.page_run import PageRun
-from kshot.report.page.run_sections import comparison_sections, run_sections
+from kshot.report.page.run_sections import run_sections
 from kshot.report.view import Content, TableView, count_cell, numbers, words
 from kshot.runs.run_state import moment
 
@@ -352,7 +353,7 @@ def report_page(
     read = [read_run_samples(run) for run in runs]
     sections = run_sections(runs, {each.run.key: each for each in read})
     if comparison is not None:
-        sections[1:1] = comparison_sections(comparison, {run.name: run.key for run in runs})
+        sections.insert(1, between_runs(comparison, {run.name: run.key for run in runs}))
     pairs = sample_pairs(comparison, read)
     title, about = report_title(runs), about_runs(runs, not_compared)
     for_samples = most_bytes // _SHARE_OF_SAMPLES if any(map(len, read)) else 0

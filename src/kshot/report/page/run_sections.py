@@ -11,7 +11,7 @@ from markupsafe import Markup
 from kshot.report.page.calibration_section import calibration_section
 from kshot.report.page.charts import IntervalRow, chart_grid, folded, interval_chart, sentences, table_html
 from kshot.report.page.charts_lines import curve_chart
-from kshot.report.page.comparison_section import between_runs, within_run
+from kshot.report.page.comparison_section import within_run
 from kshot.report.page.course_section import course_section
 from kshot.report.page.figure_sections import category_sections, draws_section, headline_section, shots_section
 from kshot.report.page.lookup_section import lookup_section
@@ -162,8 +162,3 @@ def run_sections(runs: Sequence[PageRun], read: Mapping[str, SamplesRead] | None
         course_section(runs, read),
     ]
     return [section for section in found if section is not None]
-
-
-def comparison_sections(comparison: Comparison, keys: Mapping[str, str]) -> list[Section]:
-    """Return the sections on a comparison; ``keys`` are those of its runs, by their labels."""
-    return [between_runs(comparison, keys)]

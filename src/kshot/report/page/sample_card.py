@@ -11,12 +11,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 from kshot.core.fixed_text import Fixer
 from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.visible import one_line, visible, visible_json
+from kshot.report.cells import shared_start
 from kshot.report.sample_look import (
     SampleLook,
     cut_notes,
@@ -101,21 +102,16 @@ class _Places:
 def _origin(line: str, fixed: str, at: int) -> tuple[int, int]:
     if line == fixed:
         return at, at + 1
-    before = _common(line, fixed)
+    before = len(shared_start(line, fixed))
     if at < before:
         return at, at + 1
-    after = min(_common(line[::-1], fixed[::-1]), len(line) - before, len(fixed) - before)
+    after = min(len(shared_start(line[::-1], fixed[::-1])), len(line) - before, len(fixed) - before)
     if at >= len(fixed) - after:
         place = at - len(fixed) + len(line)
         return place, place + 1
     mine, theirs = line[before : len(line) - after], fixed[before : len(fixed) - after]
     first, last = _aligned(mine, theirs, at - before)
     return before + first, before + last
-
-
-def _common(one: str, other: str) -> int:
-    """Return how many characters two texts begin with alike."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _aligned(mine: str, theirs: str, at: int) -> tuple[int, int]:
