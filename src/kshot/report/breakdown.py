@@ -14,7 +14,7 @@ from kshot.core.visible import metric_label
 from kshot.report.drawn_table import drawn
 from kshot.report.figures import figures_view, model_names
 from kshot.report.view import Column
-from kshot.runs.headline import finite, headlines
+from kshot.runs.headline import finite, grouped, headlines
 
 By: TypeAlias = Literal["category", "subset", "task"]
 Order: TypeAlias = Literal["worst", "best"]
@@ -93,10 +93,8 @@ def _parts(rows: Sequence[ResultRow]) -> dict[By, list[ResultRow]]:
 
 def _comparable(rows: Sequence[ResultRow]) -> list[list[ResultRow]]:
     """Return the rows in groups within which one figure is better than another: all together, or those of one kind."""
-    kinds: dict[FigureScale, list[ResultRow]] = {}
-    for row in rows:
-        kinds.setdefault(figure_scale(row), []).append(row)
-    return list(kinds.values()) if any(_scale(row) is None for row in rows) else [list(rows)]
+    apart = any(_scale(row) is None for row in rows)
+    return list(grouped(rows, figure_scale).values()) if apart else [list(rows)]
 
 
 def figure_scale(row: ResultRow) -> FigureScale:

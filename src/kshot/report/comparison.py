@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from kshot.core.errors import UsageError
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.visible import metric_label, one_line
-from kshot.report.cells import SafeText, block, broken, cell, cut, fair_width, shortened
+from kshot.report.cells import SafeText, block, cell, cut, fair_width, shortened
 from kshot.report.comparison_view import (
     COUNTS,
     GLUE,
@@ -31,14 +32,14 @@ from kshot.report.comparison_view import (
     task_of,
     warnings,
 )
-from kshot.report.drawn_table import STYLES
+from kshot.report.drawn_table import drawn, widths
 from kshot.report.figures import number, short_names
 from kshot.report.sample_look import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
 from kshot.report.setting_table import setting_table
 from kshot.report.verdicts import correction, shown_measures
-from kshot.report.view import TableView
-from kshot.runs.headline import TaskOnModel, headlines, task_rows
+from kshot.report.view import Column, TableView
+from kshot.runs.headline import TaskOnModel, grouped, headlines, task_rows
 from kshot.runs.record import read_record
 from kshot.runs.sample_filters import meant
 
@@ -173,19 +174,6 @@ _CATEGORIES: tuple[tuple[str, ...], ...] = (
 )
 
 
-class _ComparedColumn(NamedTuple):
-    """A column: what it holds, its heading, its cells, and whether they are words, which may be folded."""
-
-    kind: str
-    heading: str
-    cells: list[SafeText]
-    words: bool = False
-
-    @property
-    def width(self) -> int:
-        return max(cell_len(self.heading), *(text.cell_len for text in self.cells))
-
-
 def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> Iterator[RenderableType]:
     """Draw the figures of each task, averages over subsets first."""
     if not rows:
@@ -196,14 +184,14 @@ def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> I
     shown = _folded(rows, None if everything else _MAX_ROWS)
     if not shown:
         return
-    columns = _columns(shown, "")
-    fitting = _fitting(columns, _TOLD if told else _UNTOLD, width)
+    view = _view(shown, "")
+    fitting = _fitting(view, _TOLD if told else _UNTOLD, width)
     yield ""
     yield cell(_title(shown), "bold")
     yield _table(fitting, width)
-    if not told and not any(column.kind in COUNTS for column in fitting):
+    if not told and not any(name in fitting for name in COUNTS):
         yield ""
-        yield _table([column for column in columns if column.words or column.kind in COUNTS], width)
+        yield _table(view.only(*(each.name for each in view.columns if _is_name(each)), *COUNTS), width)
     yield from _below(rows, shown)
 
 
@@ -217,7 +205,7 @@ def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) 
     yield ""
     if shown:
         yield cell(f"By category: {_title(shown)}", "bold")
-        yield _table(_fitting(_columns(shown, "category"), _CATEGORIES, width), width)
+        yield _table(_fitting(_view(shown, "category"), _CATEGORIES, width), width)
         yield from _below(main if everything else compared, shown)
     yield from (cell(line) for line in not_compared(main, "category"))
     if len(main) < len(rows):
@@ -271,72 +259,58 @@ def _below(rows: Sequence[ResultRow], shown: Sequence[ResultRow]) -> Iterator[Re
 # ---- columns ----
 
 
-def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
+def _view(rows: Sequence[ResultRow], part: str) -> TableView:
     """Return all columns that rows can have; ``part``: what they are about beside a task."""
-    pairs, view = pair_names(rows), comparison_view(rows)
-    styles = ["bold" if "average" in row else "" for row in rows]
-
-    def words(name: str, texts: Sequence[str]) -> _ComparedColumn:
-        cells = [cell(text, style) for text, style in zip(texts, styles, strict=True)]
-        return _ComparedColumn(name, name, cells, words=True)
-
-    columns = []
-    if not part or len(set(map(task_name, rows))) > 1:
-        tasks = list(map(task_name, rows))  # a task is written once for all rows below
-        columns.append(words("task", ["" if at and each == tasks[at - 1] else each for at, each in enumerate(tasks)]))
-    if part:
-        columns.append(words(part, [shortened(row[part], _MAX_PART) for row in rows]))
-    if len(set(map(metric_label, rows))) > 1:
-        columns.append(words("metric", [each.written for each in view.cells("metric")]))
-    if pairs.several:
-        columns.append(words(pairs.heading, [pairs.names[pair_of(row)] for row in rows]))
-    headings = {"run": "value"} if pairs.several and pairs.heading == "run" else {}
+    pairs, headings = pair_names(rows), {"difference": "diff", "verdict": ""}
+    if pairs.several and pairs.heading == "run":
+        headings["run"] = "value"
     labels = (pairs.baseline, pairs.run)
     if all(labels) and max(map(cell_len, labels)) <= _MAX_HEADING:
-        headings = dict(zip(("baseline", "run"), labels, strict=True))
-    return [*columns, *_figures(view, {"difference": "diff", "verdict": ""} | headings)]
+        headings |= dict(zip(("baseline", "run"), labels, strict=True))
+    view = comparison_view(rows).renamed(headings)
+    view = view.joined(Column(pairs.heading, key="pair"), [pairs.names[pair_of(row)] for row in rows])
+    view = view.once("task").changed("category", lambda each: shortened(each.text, _MAX_PART))
+    view = view.changed("verdict", lambda each: each if each.tone else "")
+    view = view.changed("difference", lambda each: replace(each, mark=""))
+    names = {
+        "task": not part or len(set(map(task_name, rows))) > 1,
+        "category": bool(part),
+        "metric": len(set(map(metric_label, rows))) > 1,
+        "pair": pairs.several,
+    }
+    verdict = ["verdict"] if any(each.tone for each in view.cells("difference")) else []
+    shown = [name for name, is_shown in names.items() if is_shown]
+    view = view.only(*shown, "n", "baseline", "run", "difference", "95 %", "p", *verdict, *COUNTS)
+    return replace(view, marked=[at for at, row in enumerate(rows) if "average" in row])
 
 
-def _figures(view: TableView, headings: Mapping[str, str]) -> Iterator[_ComparedColumn]:
-    """Yield the columns of numbers, and who is ahead if anyone is."""
-    texts = {name: [cell(each.written) for each in view.cells(name)] for name in ("n", "baseline", "run", "p")}
-    differences = view.cells("difference")
-    texts["difference"] = [cell(each.text, STYLES[each.tone]) for each in differences]
-    texts["95 %"] = [cell(each.low_high, "dim") for each in differences]
-    texts["verdict"] = [cell(each.text if each.tone else "", STYLES[each.tone]) for each in view.cells("verdict")]
-    texts |= {name: [cell(each.text) for each in view.cells(name)] for name in COUNTS if name in view}
-    for name in ("n", "baseline", "run", "difference", "95 %", "p", "verdict", *COUNTS):
-        if name in texts and (name != "verdict" or any(each.tone for each in differences)):
-            yield _ComparedColumn(name, headings.get(name, name), texts[name])
+def _is_name(column: Column) -> bool:
+    """Whether a column has words that may be broken."""
+    return column.kind == "words" and column.wraps
 
 
-def _fitting(columns: Sequence[_ComparedColumn], steps: Sequence[Collection[str]], width: int) -> list[_ComparedColumn]:
+def _fitting(view: TableView, steps: Sequence[Collection[str]], width: int) -> TableView:
     """Return the columns that fit. If no step is enough, names are folded more, and the interval and n go too."""
     last = set(steps[-1])
     tried = [*((step, _MAX_WORDS) for step in steps), *((last | more, _MIN_WORDS) for more in _NARROW)]
-    chosen: list[_ComparedColumn] = []
-    for without, words in tried:
-        chosen = [column for column in columns if column.kind not in without]
-        widths = [min(column.width, words) if column.words else column.width for column in chosen]
-        if sum(widths) + _GAP * (len(chosen) - 1) <= width:
+    chosen = view
+    for without, most in tried:
+        chosen = view.without(*without)
+        wide = [min(each, most) if _is_name(column) else each for column, each in _widths(chosen)]
+        if sum(wide) + _GAP * (len(wide) - 1) <= width:
             break
     return chosen
 
 
-def _table(columns: Sequence[_ComparedColumn], width: int) -> Table:
+def _table(view: TableView, width: int) -> Table:
     """Draw columns; names that are too wide are broken where their parts end."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    others = sum(column.width for column in columns if not column.words)
-    room = width - others - _GAP * (len(columns) - 1)
-    most = fair_width([column.width for column in columns if column.words], room, _MIN_WORDS)
-    cells = []
-    for column in columns:
-        left = column.words or column.kind == "verdict"
-        table.add_column(cell(column.heading), justify="left" if left else "right", no_wrap=not column.words)
-        cells.append([broken(text, most) for text in column.cells] if column.words else column.cells)
-    for line in zip(*cells, strict=True):
-        table.add_row(*line)
-    return table
+    wide = _widths(view)
+    room = width - sum(each for column, each in wide if not _is_name(column)) - _GAP * (len(wide) - 1)
+    return drawn(view, most=fair_width([each for column, each in wide if _is_name(column)], room, _MIN_WORDS))
+
+
+def _widths(view: TableView) -> list[tuple[Column, int]]:
+    return list(zip(view.columns, widths(view), strict=True))
 
 
 _SIGNS = {True: ("+", "bold green"), False: ("-", "bold red")}
@@ -484,10 +458,8 @@ def sample_commands(
     right and wrong; of graded ones a command for a single sample is named.
     """
     paths = {run["label"]: run["path"] for run in comparison.runs}
-    groups: dict[tuple[str, str], list[Flip]] = {}
     by_pair = {(row["baseline"], row["run"]): (row["baseline_run"], row["run_run"]) for row in rows}
-    for flip in flips:
-        groups.setdefault(by_pair[flip.sides], []).append(flip)
+    groups = grouped(flips, lambda flip: by_pair[flip.sides])
     several = len(groups) > _MAX_COMMANDS
     for (before, after), shown in list(groups.items())[: 1 if several else None]:
         if paths[before] is None or paths[after] is None:

@@ -292,7 +292,7 @@ def comparison_view(
     lines = [_line(row, task, digits(scales[row["metric"]]), held) for row, task in zip(rows, named, strict=True)]
     columns = [*words("task", "category", "metric"), Column("baseline", key=SYSTEMS[0]), Column("run", key=SYSTEMS[1])]
     columns += numbers("n", "baseline", "run", "difference", "95 %", "p")
-    return TableView([*columns, *words("verdict"), *numbers(*held)], lines)
+    return TableView([*columns, Column("verdict", wraps=False), *numbers(*held)], lines)
 
 
 def _line(row: ResultRow, task: str, digits: tuple[int, int], held: Sequence[str]) -> list[Content]:

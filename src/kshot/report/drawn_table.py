@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kshot.core.visible import one_line
-from kshot.report.cells import cell, shortened
+from kshot.report.cells import broken, cell, shortened
 from kshot.report.page.svg import Bands, Scale, apart, tick_text, ticks_within
 from kshot.report.view import Cell, Column, Content, Kind, Lines, Series, TableView, Tone, cell_of
 from kshot.runs.swept_rows import MAX_LINES
@@ -187,34 +187,53 @@ STYLES: dict[Tone, str] = {
 """How a terminal shows what a cell tells beside its text."""
 
 
-def drawn(view: TableView, *, beside: str = " {}", style: str = "", header_style: str = "bold") -> Table:
-    """Draw a view; names that are too wide are folded, and intervals are dim: ``beside`` writes that of a figure."""
+def drawn(
+    view: TableView, *, beside: str = " {}", style: str = "", header_style: str = "bold", most: int | None = None
+) -> Table:
+    """Draw a view; names that are too wide are folded, and intervals are dim: ``beside`` writes that of a figure.
+
+    ``most``: words wider than that are broken where their parts end, and nothing else is.
+    """
     table = Table(box=None, pad_edge=False, header_style=header_style, style=style)
     for column in view.columns:
         table.add_column(
             cell(column.heading),
             justify=_SIDES.get(column.kind, "right"),
             style="dim" if column.kind == "interval" else STYLES[column.tone],
-            overflow="fold",
-            no_wrap=not column.wraps or column.kind == "interval",
+            overflow="fold" if most is None else "ellipsis",
+            no_wrap=not column.wraps or column.kind == "interval" or (most is not None and column.kind != "words"),
             max_width=column.most,
             min_width=column.least,
         )
-    for row in view.rows:
-        table.add_row(*(_drawn(column, content, beside) for column, content in zip(view.columns, row, strict=True)))
+    for texts in _texts(view, beside):
+        pairs = zip(view.columns, texts, strict=True)
+        table.add_row(*(broken(text, most) if most and column.kind == "words" else text for column, text in pairs))
     return table
+
+
+def widths(view: TableView) -> list[int]:
+    """Return how wide each column is when it is drawn."""
+    rows = [[cell(column.heading) for column in view.columns], *_texts(view, "")]
+    return [max(text.cell_len for text in column) for column in zip(*rows, strict=True)]
+
+
+def _texts(view: TableView, beside: str) -> Iterator[list[Text]]:
+    for at, row in enumerate(view.rows):
+        pairs = zip(view.columns, row, strict=True)
+        yield [_drawn(*pair, beside, stands_out=at in view.marked) for pair in pairs]
 
 
 _SIDES: dict[Kind, Literal["left", "center"]] = {"words": "left", "share": "center"}
 
 
-def _drawn(column: Column, content: Content, beside: str) -> Text:
+def _drawn(column: Column, content: Content, beside: str, *, stands_out: bool) -> Text:
     found = cell_of(content)
     if column.kind == "share" and found.number is not None:
         return Text(f" {found.written} ", style=_shade(found.number / 100), justify="center")
     if column.kind == "interval":
         return cell(found.low_high)
-    shown = cell(found.written, STYLES[found.tone])
+    is_name = stands_out and column.kind == "words"
+    shown = cell(found.written, STYLES[found.tone] or "bold" * is_name)
     if column.kind == "figure" and found.interval:
         shown.append(beside.format(found.low_high), "dim")
     return shown

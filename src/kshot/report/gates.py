@@ -26,6 +26,7 @@ from kshot.report.verdicts import shown_p
 from kshot.report.view import Cell, Column, Content, TableView, cell_of, words
 from kshot.runs.baseline_checks import unpaired_samples, why_left_out
 from kshot.runs.gates import Checked
+from kshot.runs.headline import grouped
 from kshot.runs.record import RunRecord, first_failures
 from kshot.runs.run_state import spare_runs
 from kshot.runs.spec_file import read_spec
@@ -120,18 +121,15 @@ def _gate_lines(rows: Sequence[ResultRow]) -> Iterator[_GateLine]:
         yield _GateLine(cell(*_MARKS[False]), cell(""), cell(f"… and {len(failed) - _MAX_LINES} more"), cell(""))
     names = short_names(dict.fromkeys(str(row["model"]) for row in rows if "model" in row))
     for passed in (None, True):
-        for alike in _alike([pair for pair in told if pair[0]["passed"] is passed]):
+        chosen = [pair for pair in told if pair[0]["passed"] is passed]
+        for alike in grouped(chosen, lambda pair: _kind(pair[0])).values():
             for subject, finding in _lines(alike, names):
                 yield _GateLine(cell(*_MARKS[passed]), cell(gate_label(alike[0][0])), cell(subject), cell(finding))
 
 
-def _alike(told: Sequence[tuple[ResultRow, str]]) -> list[list[tuple[ResultRow, str]]]:
-    """Return together what checks the same; of what is skipped, what is so of one model for one reason."""
-    found: dict[tuple[str, ...], list[tuple[ResultRow, str]]] = {}
-    for row, subject in told:
-        why = () if row["passed"] else (str(row["model"]), gate_finding(row))
-        found.setdefault((gate_label(row), *why), []).append((row, subject))
-    return list(found.values())
+def _kind(row: ResultRow) -> tuple[str, ...]:
+    """Return what is alike of rows that check the same; of what is skipped, the model and the reason too."""
+    return gate_label(row), *(() if row["passed"] else (str(row["model"]), gate_finding(row)))
 
 
 def _lines(alike: Sequence[tuple[ResultRow, str]], names: dict[str, str]) -> list[tuple[str, str]]:

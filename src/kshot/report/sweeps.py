@@ -12,7 +12,7 @@ from kshot.report.figures import figure_cell, short_names
 from kshot.report.subjects import Places, Subject
 from kshot.report.verdicts import correction, differs_by
 from kshot.report.view import Cell, Column, Content, Lines, Series, TableView, numbers
-from kshot.runs.headline import finite
+from kshot.runs.headline import finite, grouped
 from kshot.runs.swept_rows import (
     AXES,
     NUMERIC,
@@ -34,10 +34,7 @@ def sweep_verdicts(comparisons: Sequence[ResultRow]) -> Iterator[str]:
     """Say of each line of a sweep which values are ahead of which: the numbers first, and only a few of many."""
     found = sorted((row for row in comparisons if SWEEP in row), key=lambda row: row[SWEEP] not in NUMERIC)
     models = short_names(dict.fromkeys(str(row["a_model"]) for row in found))
-    lines: dict[str, list[ResultRow]] = {}
-    for row in found:
-        lines.setdefault(_subject(row, models), []).append(row)
-    shown = list(lines.items())
+    shown = list(grouped(found, lambda row: _subject(row, models)).items())
     for subject, own in shown[:_MAX_LINES]:
         yield f"{subject}: {_said(own)}."
     if len(shown) > _MAX_LINES:
@@ -146,7 +143,8 @@ def sweep_view(found: SweptFigures, source: Places = lambda _: None) -> TableVie
     columns = [Column("", key="line", wraps=False, most=28)]
     columns.append(Column(_HEADS.get(found.across, found.across), key="step", wraps=False, most=40))
     columns += [Column(found.label, "number", key="value"), *numbers("95 %", "n")]
-    bounds = _two(found.found[0].get("bounds"))
+    given = found.found[0].get("bounds")  # a file of a stranger may have anything there
+    bounds = list(map(finite, given)) if isinstance(given, (list, tuple)) and len(given) == len(("low", "high")) else []
     across = _SHOTS_AXIS if found.across in SHOTS else found.across
     chart = Lines(found.labels, series, across, bounds, ordered=found.is_curve)
     return TableView(columns, rows, found.title, mark_legend(found.found), chart)
@@ -160,12 +158,6 @@ def _line_names(found: SweptFigures) -> list[str]:
         " · ".join(models[str(value)] if name == "model" else shown_value(name, value) for name, value in line.parts)
         for line in found.lines
     ]
-
-
-def _two(ends: Any) -> tuple[float | None, ...]:
-    """Return the two ends of a scale; a file of a stranger may have anything there."""
-    found = [finite(end) for end in ends] if isinstance(ends, (list, tuple)) else []
-    return tuple(found) if len(found) == len(("low", "high")) else ()
 
 
 def _best(found: SweptFigures) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -11,11 +12,12 @@ from rich.table import Table
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label, one_line
 from kshot.report.cells import cell
-from kshot.report.drawn_table import drawn
+from kshot.report.drawn_table import drawn, widths
 from kshot.report.figures import figure_cell, marked_figure, short_names
 from kshot.report.quantities import money
 from kshot.report.sample_texts import counted
 from kshot.report.view import Column, Content, TableView, Tone, words
+from kshot.runs.headline import grouped
 
 _GAP = 2
 """The space between two columns."""
@@ -23,56 +25,37 @@ _MIN_TASK_WIDTH = 24
 """The width that names of tasks have before the columns are divided."""
 
 
-class DetailsTable:
-    """The figures of several tasks, all of the same metrics. No name of a metric is ever cut.
+@dataclass(frozen=True, slots=True)
+class _DetailsTable:
+    """Tasks down and metrics across. No name of a metric is ever cut.
 
     Where the columns do not fit, few tasks have a line for each figure, and many have several tables.
     """
 
-    def __init__(self, metrics: Sequence[str], tasks: Mapping[str, Mapping[str, str]]) -> None:
-        """``tasks``: the figures of each, as they are shown, by metric."""
-        self._metrics, self._tasks = metrics, tasks
+    view: TableView
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         """Draw it as wide as the terminal is."""
         del console  # the width is all that counts
-        parts = [*self._parts(options.max_width)]
-        if len(parts) > 1 and len(self._tasks) < len(self._metrics):
-            yield self._by_line()
-        else:
-            yield from map(self._by_column, parts)
-
-    def _parts(self, width: int) -> Iterator[list[str]]:
-        """Yield the metrics in groups whose columns fit beside the names of the tasks."""
-        most = max(cell_len(one_line(task)) for task in self._tasks)
-        left = room = width - min(most, _MIN_TASK_WIDTH)
-        part: list[str] = []
-        for metric in self._metrics:
-            shown = [one_line(metric), *(figures[metric] for figures in self._tasks.values())]
-            wide = _GAP + max(map(cell_len, shown))
-            if part and wide > left:
-                yield part
-                part, left = [], room
-            part.append(metric)
-            left -= wide
-        yield part
-
-    def _by_column(self, metrics: Sequence[str]) -> Table:
-        columns = [*words("task"), *(Column(metric, "number") for metric in metrics)]
-        return _drawn(columns, [[task, *(own[metric] for metric in metrics)] for task, own in self._tasks.items()])
-
-    def _by_line(self) -> Table:
-        columns = [*words("task", "metric"), Column("value", "number", wraps=False)]
-        rows = [
-            ["" if number else task, metric, figures[metric]]
-            for task, figures in self._tasks.items()
-            for number, metric in enumerate(self._metrics)
-        ]
-        return _drawn(columns, rows)
-
-
-def _drawn(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Table:
-    return drawn(TableView(columns, rows), style="dim", header_style="dim")
+        metrics, rows = self.view.columns[1:], self.view.rows
+        most = max(cell_len(one_line(task.text)) for task in self.view.cells("task"))
+        left = room = options.max_width - min(most, _MIN_TASK_WIDTH)
+        parts: list[list[str]] = [[]]
+        for metric, wide in zip(metrics, widths(self.view)[1:], strict=True):
+            if parts[-1] and _GAP + wide > left:
+                parts.append([])
+                left = room
+            parts[-1].append(metric.name)
+            left -= _GAP + wide
+        views = [self.view.only("task", *part) for part in parts]
+        if len(parts) > 1 and len(rows) < len(metrics):
+            lines = [
+                ["" if at else task, metric.heading, figure]
+                for task, *figures in rows
+                for at, (metric, figure) in enumerate(zip(metrics, figures, strict=True))
+            ]
+            views = [TableView([*words("task", "metric"), Column("value", "number", wraps=False)], lines)]
+        yield from (drawn(view, style="dim", header_style="dim") for view in views)
 
 
 _MAX_MODEL_COLUMNS = 2
@@ -145,15 +128,12 @@ def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
         if row.get("detail") and not single:
             lines.setdefault((row["model"], row["task"]), {})[row["metric"]] = marked_figure(row)
     ruled = {(row["model"], row["task"]) for row in rows if row.get("rule")}
-    kinds: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for line, figures in lines.items():
-        kinds.setdefault(tuple(figures), []).append(line)
-    for metrics, some in kinds.items():
+    for metrics, some in grouped(lines, lambda line: tuple(lines[line])).items():
         title = "By all rules:" if any(line in ruled for line in some) else "More figures:"
         labels = [task if len(names) == 1 else f"{names[model]} · {task}" for model, task in some]
-        yield Group(
-            cell(title, "dim"), DetailsTable(metrics, dict(zip(labels, (lines[line] for line in some), strict=True)))
-        )
+        columns = [*words("task"), *(Column(metric, "number", key=f"figure {at}") for at, metric in enumerate(metrics))]
+        rows = [[label, *lines[line].values()] for label, line in zip(labels, some, strict=True)]
+        yield Group(cell(title, "dim"), _DetailsTable(TableView(columns, rows)))
 
 
 def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, ResultRow]]:

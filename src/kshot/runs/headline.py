@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from kshot.core.records import ResultRow
+
+T = TypeVar("T")
+Key = TypeVar("Key", bound=Hashable)
 
 TaskOnModel: TypeAlias = tuple[str, str]
 
@@ -31,6 +34,14 @@ def headlines(rows: Iterable[ResultRow], key: Callable[[ResultRow], Hashable]) -
 def _rank(row: ResultRow) -> int:
     metric = row["metric"]
     return _HEADLINE_MEASURES.index(metric) if metric in _HEADLINE_MEASURES else len(_HEADLINE_MEASURES)
+
+
+def grouped(rows: Iterable[T], key: Callable[[T], Key]) -> dict[Key, list[T]]:
+    """Return the rows by their key; the keys stand in the order in which they come first."""
+    found: dict[Key, list[T]] = {}
+    for row in rows:
+        found.setdefault(key(row), []).append(row)
+    return found
 
 
 def headline_figures(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:

@@ -280,9 +280,7 @@ def log_header(record: RunRecord, spec: Mapping[str, Any], task: str, model: str
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats
 
     figures = figures_of(record, task, model)
-    sessions = spec.get("sessions", ())
-    created = _time(sessions[0].get("started") if sessions else None, record)
-    ended = _time(sessions[-1].get("ended") if sessions else None, record)
+    created, ended = (each.isoformat(timespec="seconds") for each in run_times(record, spec))
     limit, identity = record.settings.get("limit"), spec["identity"]
     shots = shots_in_prompts(record, spec, task, model)
     total = max((row["n"] + row["failed"] for row in figures), default=0)
@@ -298,7 +296,7 @@ def log_header(record: RunRecord, spec: Mapping[str, Any], task: str, model: str
             dataset=EvalDataset(name=one_line(task), samples=total),
             model=one_line(model),
             config=EvalConfig(limit=limit if type(limit) is int else None),
-            packages={"kshot": _version(sessions)},
+            packages={"kshot": _version(spec.get("sessions", ()))},
             metadata=well_formed_value(
                 {"settings": shareable(record.settings), "totals": _totals(record, task, model)}
             ),
@@ -416,15 +414,12 @@ def _usage(record: RunRecord, model: str) -> dict[str, ModelUsage]:
     return {one_line(model): used}
 
 
-def _time(found: Any, record: RunRecord) -> str:
-    """Return a time as Inspect writes it; if a run has recorded none, that of its figures."""
-    return (moment(found) or written_at(record)).isoformat(timespec="seconds")
-
-
-def written_at(record: RunRecord) -> datetime:
-    """Return when the figures of a run were written."""
+def run_times(record: RunRecord, spec: Mapping[str, Any]) -> tuple[datetime, datetime]:
+    """Return when a run began and ended; if it recorded neither, when its figures were written."""
+    sessions = spec.get("sessions") or [{}]
     seconds = 0.0 if record.path is None else (record.path / SUMMARY).stat().st_mtime
-    return datetime.fromtimestamp(seconds, timezone.utc)
+    written_at = datetime.fromtimestamp(seconds, timezone.utc)
+    return moment(sessions[0].get("started")) or written_at, moment(sessions[-1].get("ended")) or written_at
 
 
 def _version(sessions: Sequence[Mapping[str, Any]]) -> str:

@@ -18,13 +18,12 @@ from kshot.core.records import ResultRow
 from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
-from kshot.report.exports.inspect_logs import ScoreForm, StandardErrors, figures_of, forms_of, written_at
+from kshot.report.exports.inspect_logs import ScoreForm, StandardErrors, figures_of, forms_of, run_times
 from kshot.report.sample_look import read_response, shots_in_prompts, task_facts
 from kshot.report.sample_texts import parts_of, written
 from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.headline import finite
 from kshot.runs.record import RunRecord
-from kshot.runs.run_state import moment
 
 NO_FILTER = "none"
 _SHOWN = {"task", "model", "prompt", "response", "answer", "answers", "target", "scores", "failed", "token_logprobs"}
@@ -162,7 +161,7 @@ class _ModelResults:
 def write_results(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iterator[Path]:
     """Write the files of a run to a folder, one inside for each model; yield their paths."""
     _check_samples(record)
-    started, ended = _times(record, spec)
+    started, ended = run_times(record, spec)
     stamp = ended.replace(tzinfo=None).isoformat(timespec="microseconds").replace(":", "-")
     folders, files = FileNames("__"), FileNames("_")
     models: dict[str, _ModelResults] = {}
@@ -335,10 +334,3 @@ def _with_bounds(row: ResultRow, figures: Sequence[ResultRow]) -> ResultRow:
 
     part = next(filter(is_part, figures), {})
     return {**row, "bounds": part.get("bounds", row.get("bounds"))}
-
-
-def _times(record: RunRecord, spec: Mapping[str, Any]) -> tuple[datetime, datetime]:
-    """Return when the run began and ended; if it recorded neither, when its figures were written."""
-    sessions = spec.get("sessions", ()) or [{}]
-    began, ended = moment(sessions[0].get("started")), moment(sessions[-1].get("ended"))
-    return began or written_at(record), ended or written_at(record)

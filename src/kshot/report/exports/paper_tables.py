@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import NamedTuple, TypeAlias
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
@@ -14,7 +15,7 @@ from kshot.core.visible import metric_label
 from kshot.report.figures import ends_of, figure_cell, short_names
 from kshot.report.verdicts import p_value, shown_measures
 from kshot.report.view import Cell, Column, Content, TableView, name_cell, numbers, words
-from kshot.runs.headline import finite
+from kshot.runs.headline import finite, grouped
 from kshot.runs.pairing import listed
 from kshot.runs.record import RunRecord
 from kshot.runs.swept_rows import SAME, task_label
@@ -130,6 +131,9 @@ _OWN_TABLES = ("lookup", "passages")
 
 
 ColumnName: TypeAlias = tuple[str, ...]
+Key = TypeVar("Key", bound=Hashable)
+_Line: TypeAlias = tuple[Sequence[str], Sequence[ResultRow | None]]
+"""The names at the left of a line, and its figures."""
 
 
 class _Figures(NamedTuple):
@@ -174,19 +178,14 @@ def _tasks_table(figures: _Figures) -> TableView:
     """Return tasks down and systems across."""
     rows = [(system, row) for system, row in figures.rows if row.get("kind") not in _OWN_TABLES]
     systems = list(dict.fromkeys(system for system, _ in rows))
-    found: dict[tuple[str, str], dict[SystemId, ResultRow]] = {}
-    for system, row in rows:
-        found.setdefault((row["task"], row["metric"]), {})[system] = row
-    lines = []
-    for own in found.values():
-        cells = [own.get(system) for system in systems]
-        label = metric_label(*own.values())
-        lower = all(row is None or row.get("higher_is_better") is False for row in cells)
-        name = task_label(*own.values())
-        lines.append(([name, f"{label} ↓" if lower else label, *_counts(cells, rows)], cells))
+    lines: list[_Line] = []
+    for own in _pivot(rows, lambda _, row: (row["task"], row["metric"]), lambda system, _: system).values():
+        lower = all(row.get("higher_is_better") is False for row in own.values())
+        names = [task_label(*own.values()), metric_label(*own.values()) + " ↓" * lower]
+        lines.append((names, [own.get(system) for system in systems]))
     columns = [figures.names[system] for system in systems] if len(systems) > 1 else [("value",)]
     title = "" if len(systems) > 1 else f"Results of {systems[0].model}"
-    return _table(title, ["task", "metric", *_count_names(rows)], columns, lines, figures)
+    return _table(title, ["task", "metric"], columns, lines, figures)
 
 
 def _benchmark_table(benchmark: str, figures: _Figures) -> TableView:
@@ -194,38 +193,44 @@ def _benchmark_table(benchmark: str, figures: _Figures) -> TableView:
     rows = [(system, row) for system, row in figures.rows if row.get("benchmark") == benchmark]
     rows = [(system, row) for system, row in rows if row.get("kind") == "passages" and "category" not in row]
     measures = shown_measures([row for _, row in rows])
-    found: dict[SystemId, dict[str, ResultRow]] = {}
-    for system, row in rows:
-        found.setdefault(system, {})[row["metric"]] = row
-    lines = []
-    for system, own in found.items():
-        cells = [own.get(measure) for measure in measures]
-        lines.append(([figures.name(system), *_counts(cells, rows)], cells))
-    columns = [(measure,) for measure in measures]
-    return _table(f"Search on {benchmark}", ["system", *_count_names(rows)], columns, lines, figures)
+    found = _pivot(rows, lambda system, _: system, lambda _, row: row["metric"])
+    lines: list[_Line] = [([figures.name(each)], [own.get(name) for name in measures]) for each, own in found.items()]
+    return _table(f"Search on {benchmark}", ["system"], [(measure,) for measure in measures], lines, figures)
 
 
 def _lookup_tables(figures: _Figures) -> Iterator[TableView]:
     """Return tasks of token lookup down and lengths across, if there are any."""
     rows = [(system, row) for system, row in figures.rows if row.get("kind") == "lookup"]
     lengths = sorted({row["length"] for _, row in rows})
-    found: dict[tuple[SystemId, str, str, str], dict[int, ResultRow]] = {}
-    for system, row in rows:
-        found.setdefault((system, row["variant"], row["lookup"], row["metric"]), {})[row["length"]] = row
     several = len({system for system, _ in rows}) > 1
-    lines = []
-    for (system, variant, task, metric), own in found.items():
-        cells = [own.get(length) for length in lengths]
-        names = [figures.name(system)] if several else []
-        lines.append(([*names, variant, task, metric, *_counts(cells, rows)], cells))
-    labels = [*(["system"] if several else []), "variant", "task", "metric", *_count_names(rows)]
+
+    def names(system: SystemId, row: ResultRow) -> tuple[str, ...]:
+        return *[figures.name(system)] * several, row["variant"], row["lookup"], row["metric"]
+
+    found = _pivot(rows, names, lambda _, row: row["length"])
+    lines: list[_Line] = [(line, [own.get(length) for length in lengths]) for line, own in found.items()]
+    labels = [*["system"] * several, "variant", "task", "metric"]
     if lines:
         yield _table("Token lookup by length", labels, [(str(length),) for length in lengths], lines, figures)
 
 
+def _pivot(
+    rows: Iterable[tuple[SystemId, ResultRow]],
+    down: Callable[[SystemId, ResultRow], Key],
+    across: Callable[[SystemId, ResultRow], Hashable],
+) -> dict[Key, dict[Hashable, ResultRow]]:
+    """Return the lines of a table by what stands at their left, and the figures of each by what stands above."""
+    found: dict[Key, dict[Hashable, ResultRow]] = {}
+    for system, row in rows:
+        found.setdefault(down(system, row), {})[across(system, row)] = row
+    return found
+
+
 def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = True) -> TableView:
     """Return a difference in each line: of which two systems, with its interval and corrected p."""
-    digits = {metric: _digits(rows, "difference") for metric, rows in _by_metric(comparisons).items()}
+    digits = {
+        metric: _digits(rows, "difference") for metric, rows in grouped(comparisons, itemgetter("metric")).items()
+    }
     lines: list[list[Content]] = []
     for row in comparisons:
         p = "–" if finite(row["p_corrected"]) is None else p_value(row)
@@ -261,11 +266,13 @@ def _table(
     title: str,
     labels: Sequence[str],
     columns: Sequence[ColumnName],
-    lines: Sequence[tuple[Sequence[str], Sequence[ResultRow | None]]],
+    lines: Sequence[_Line],
     figures: _Figures,
 ) -> TableView:
+    """Return a table of figures, with how many samples are behind those of a line, and how many failed if any did."""
     shown = [row for _, cells in lines for row in cells if row is not None]
-    digits = {metric: _digits(rows, "value") for metric, rows in _by_metric(shown).items()}
+    counted = _COUNTS[: 1 + any(row.get("failed") for row in shown)]
+    digits = {metric: _digits(rows, "value") for metric, rows in grouped(shown, itemgetter("metric")).items()}
 
     def cell(row: ResultRow | None) -> Cell | None:
         if row is None:
@@ -274,18 +281,19 @@ def _table(
         found = figure_cell(row, (few, few), tone="strong" if is_ahead else "")
         return found if figures.intervals else replace(found, interval=None)
 
-    heads = [Column(label, "number" if label in _COUNTS else "words") for label in labels]
+    heads = [*words(*labels), *numbers(*counted)]
     heads += [Column(joined_name(parts), "figure", key=f"figure {at}", parts=parts) for at, parts in enumerate(columns)]
-    rows: list[list[Content]] = [[*names, *map(cell, own)] for names, own in lines]
+    rows: list[list[Content]] = [
+        [*names, *(_count(name, own) for name in counted), *map(cell, own)] for names, own in lines
+    ]
     notes = _notes([each for row in rows for each in row if isinstance(each, Cell)], shown, figures.standings)
     return TableView(heads, rows, title, notes)
 
 
-def _by_metric(rows: Iterable[ResultRow]) -> dict[str, list[ResultRow]]:
-    found: dict[str, list[ResultRow]] = {}
-    for row in rows:
-        found.setdefault(row["metric"], []).append(row)
-    return found
+def _count(name: str, cells: Sequence[ResultRow | None]) -> str:
+    """Return a count of the figures of a line; one number if all are the same."""
+    found = [str(row.get(name, 0)) for row in cells if row is not None]
+    return found[0] if len(set(found)) == 1 else " / ".join(found)
 
 
 # ---- notes ----
@@ -339,19 +347,6 @@ def _corrected(wholes: Collection[int], parts: Collection[int]) -> str:
         return f", corrected {own}on categories for {told[1]}{'' if own else ' comparisons'}"
     most = max((*wholes, *parts), default=0)
     return f", corrected for {told[0] if wholes else told[1]} comparisons" if most > 1 else ""
-
-
-def _count_names(rows: Iterable[tuple[SystemId, ResultRow]]) -> list[str]:
-    return [*_COUNTS[: 1 + any(row.get("failed") for _, row in rows)]]
-
-
-def _counts(cells: Sequence[ResultRow | None], rows: Iterable[tuple[SystemId, ResultRow]]) -> list[str]:
-    """Return the samples behind the figures of a line, and those that failed; one number if all are the same."""
-    counts = []
-    for name in _count_names(rows):
-        own = [str(row.get(name, 0)) for row in cells if row is not None]
-        counts.append(own[0] if len(set(own)) == 1 else " / ".join(own))
-    return counts
 
 
 # ---- names ----

@@ -18,6 +18,7 @@ from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.page_run import estimate, field_number
 from kshot.report.verdicts import correction, p_value, shown_measures, system_name
 from kshot.report.view import Cell, Content, TableView, numbers, words
+from kshot.runs.headline import grouped
 from kshot.runs.swept_rows import SWEEP
 
 if TYPE_CHECKING:
@@ -62,9 +63,7 @@ def _by_metric(
     id_: str, rows: Sequence[ResultRow], chart: Callable[[str, str, Sequence[ResultRow]], Markup], where: str
 ) -> Iterator[Markup]:
     """Yield a chart for each metric; of very many metrics, the first ones, and where the others are."""
-    by_metric: dict[str, list[ResultRow]] = {}
-    for row in rows:
-        by_metric.setdefault(metric_label(row), []).append(row)
+    by_metric = grouped(rows, metric_label)
     shown = list(by_metric.items())[:_MAX_CHARTS]
     yield chart_grid(chart(f"{id_}-{at}", metric, own) for at, (metric, own) in enumerate(shown, start=1))
     if left := len(by_metric) - len(shown):
@@ -100,10 +99,7 @@ def _drawn(id_: str, title: str, rows: Sequence[ResultRow], drawn: Sequence[Inte
 def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
     """Return links to the samples that one of two runs alone gets right."""
     links = []
-    pairs: dict[tuple[str, str], list[ResultRow]] = {}
-    for row in rows:
-        pairs.setdefault((row["baseline_run"], row["run_run"]), []).append(row)
-    for (before, after), own in pairs.items():
+    for (before, after), own in grouped(rows, lambda row: (row["baseline_run"], row["run_run"])).items():
         if before in keys and after in keys and before != after:
             base = f"#/run/{keys[after]}/samples?other={keys[before]}&flip="
             for way, one, other in (("won", after, before), ("lost", before, after)):

@@ -14,7 +14,7 @@ from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
 from kshot.core.specs import split_options
 from kshot.core.visible import metric_label
-from kshot.report.breakdown import Breakdown, By, FigureScale, breakdown, figure_scale, sorting, whole_of
+from kshot.report.breakdown import Breakdown, By, breakdown, figure_scale, sorting, whole_of
 from kshot.report.figures import figures_view, number, short_names
 from kshot.report.page.charts import (
     MAX_DRAWN,
@@ -33,7 +33,7 @@ from kshot.report.page.svg import SERIES
 from kshot.report.sample_look import shots_in_prompts
 from kshot.report.verdicts import model_verdicts, spreads
 from kshot.report.view import Cell, Series, TableView, numbers, words
-from kshot.runs.headline import failed_samples, finite, headline_results, headlines
+from kshot.runs.headline import failed_samples, finite, grouped, headline_results, headlines
 from kshot.runs.swept_rows import SAME, SWEEP, is_swept
 
 _MAX_CHARTS = 4
@@ -66,11 +66,8 @@ def headline_section(runs: Sequence[PageRun]) -> Section | None:
     if not main:
         return None
     main.sort(key=lambda found: "average" not in found.row)  # it is stable: the rest keeps its order
-    names = system_names(runs)
-    by_scale: dict[FigureScale, list[_Figure]] = {}
-    for found in main:
-        by_scale.setdefault(figure_scale(found.row), []).append(found)
-    every = [each for at, found in enumerate(by_scale.values(), 1) for each in _in_charts(f"headline-{at}", found)]
+    names, scales = system_names(runs), grouped(main, lambda found: figure_scale(found.row)).values()
+    every = [each for at, found in enumerate(scales, 1) for each in _in_charts(f"headline-{at}", found)]
     sizes = accumulate(min(len(figures), MAX_DRAWN) for _, figures in every)
     drawn = sum(size <= _MAX_ROWS for size in sizes)
     charts = [_chart(id_, figures, names) for id_, figures in every[:drawn]]
@@ -97,9 +94,7 @@ def _main(run: PageRun) -> list[ResultRow]:
 
 def _in_charts(id_: str, found: Sequence[_Figure]) -> Iterator[tuple[str, Sequence[_Figure]]]:
     """Yield the id and the figures of each chart: all on one scale, or those of each task where there is no room."""
-    tasks: dict[str, list[_Figure]] = {}
-    for each in found:
-        tasks.setdefault(_task(each, found), []).append(each)
+    tasks = grouped(found, lambda each: _task(each, found))
     if len(found) <= MAX_DRAWN or len(found) == len(tasks):
         yield id_, found
     else:
@@ -205,9 +200,7 @@ def _section(runs: Sequence[PageRun], by: By) -> Section | None:
             told |= dict.fromkeys(_told(found, by))
     if not parts:
         return None
-    scales: dict[FigureScale, list[_Figure]] = {}
-    for part in parts:
-        scales.setdefault(figure_scale(part.row), []).append(part)
+    scales = grouped(parts, lambda part: figure_scale(part.row))
     charts = [
         _parts_chart(f"{id_}-{at}", _together(those, by, runs), by, title, runs).html
         for at, those in enumerate(list(scales.values())[:_MAX_CHARTS], start=1)
@@ -220,9 +213,7 @@ def _section(runs: Sequence[PageRun], by: By) -> Section | None:
 
 def _together(parts: Sequence[_Figure], by: By, runs: Sequence[PageRun]) -> list[_Figure]:
     """Return the figures with those of one part beside each other, in the order in which its first one comes."""
-    held: dict[tuple[str, str], list[_Figure]] = {}
-    for part in parts:
-        held.setdefault((str(part.row[by]), whole_of(part.row, by)), []).append(part)
+    held = grouped(parts, lambda part: (str(part.row[by]), whole_of(part.row, by)))
     order = list(system_names(runs))
     return [part for those in held.values() for part in sorted(those, key=lambda part: order.index(part.system))]
 
@@ -279,10 +270,8 @@ class _Shot(NamedTuple):
 
 def shots_section(runs: Sequence[PageRun]) -> Section | None:
     """Return the section on the number of shots; None if no task is there with several numbers of shots."""
-    held: dict[tuple[str, str], list[_Shot]] = {}
-    for shot in _shots(runs):
-        held.setdefault(shot.asked, []).append(shot)
-    studied = {asked: found for asked, found in held.items() if len({each.shots for each in found}) > 1}
+    held = grouped(_shots(runs), lambda shot: shot.asked).items()
+    studied = {asked: found for asked, found in held if len({each.shots for each in found}) > 1}
     if not studied:
         return None
     models = short_names(dict.fromkeys(str(each.row["model"]) for found in studied.values() for each in found))
