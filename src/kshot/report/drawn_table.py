@@ -199,7 +199,7 @@ def drawn(
         table.add_column(
             cell(column.heading),
             justify=_SIDES.get(column.kind, "right"),
-            style="dim" if column.kind == "interval" else STYLES[column.tone],
+            style="dim" if column.kind == "interval" and most is None else STYLES[column.tone],
             overflow="fold" if most is None else "ellipsis",
             no_wrap=not column.wraps or column.kind == "interval" or (most is not None and column.kind != "words"),
             max_width=column.most,
@@ -231,7 +231,7 @@ def _drawn(column: Column, content: Content, beside: str, *, stands_out: bool) -
     if column.kind == "share" and found.number is not None:
         return Text(f" {found.written} ", style=_shade(found.number / 100), justify="center")
     if column.kind == "interval":
-        return cell(found.low_high)
+        return cell(found.low_high, "dim")
     is_name = stands_out and column.kind == "words"
     shown = cell(found.written, STYLES[found.tone] or "bold" * is_name)
     if column.kind == "figure" and found.interval:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import chain, islice
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 from xml.etree import ElementTree as ET
 
 from rich.table import Table
@@ -82,13 +82,8 @@ def _subject(what: str, row: ResultRow, names: dict[str, str]) -> str:
     return what if len(names) < 2 else f"{what} · {names[str(row['model'])]}"  # noqa: PLR2004 - several models
 
 
-class _GateLine(NamedTuple):
-    """A line of the table: passed or not, what was checked, of which task, and what was found."""
-
-    mark: SafeText
-    check: SafeText
-    task: SafeText
-    found: SafeText
+_GateLine: TypeAlias = tuple[SafeText, SafeText, SafeText, SafeText]
+"""A line of the table: passed or not, what was checked, of which task, and what was found."""
 
 
 def gates_table(rows: Sequence[ResultRow], width: int) -> Table:
@@ -100,8 +95,8 @@ def gates_table(rows: Sequence[ResultRow], width: int) -> Table:
     table.add_column("gate", no_wrap=True)
     for title, wide in zip(("check", "task", "found"), others, strict=True):
         table.add_column(title, overflow="fold", max_width=max(min(wide, most), len(title)))
-    for line in lines:
-        table.add_row(line.mark, _fitting_words(line.check, most), _fitting_words(line.task, most), line.found)
+    for mark, check, task, found in lines:
+        table.add_row(mark, _fitting_words(check, most), _fitting_words(task, most), found)
     return table
 
 
@@ -116,15 +111,15 @@ def _gate_lines(rows: Sequence[ResultRow]) -> Iterator[_GateLine]:
     failed = [(row, subject) for row, subject in told if row["passed"] is False]
     for row, subject in failed[:_MAX_LINES]:
         mark = cell(*(_MARKS[False] if row["gate"] is not None else _UNDECIDED))
-        yield _GateLine(mark, cell(gate_label(row)), cell(subject), cell(gate_finding(row)))
+        yield mark, cell(gate_label(row)), cell(subject), cell(gate_finding(row))
     if len(failed) > _MAX_LINES:
-        yield _GateLine(cell(*_MARKS[False]), cell(""), cell(f"… and {len(failed) - _MAX_LINES} more"), cell(""))
+        yield cell(*_MARKS[False]), cell(""), cell(f"… and {len(failed) - _MAX_LINES} more"), cell("")
     names = short_names(dict.fromkeys(str(row["model"]) for row in rows if "model" in row))
     for passed in (None, True):
         chosen = [pair for pair in told if pair[0]["passed"] is passed]
         for alike in grouped(chosen, lambda pair: _kind(pair[0])).values():
             for subject, finding in _lines(alike, names):
-                yield _GateLine(cell(*_MARKS[passed]), cell(gate_label(alike[0][0])), cell(subject), cell(finding))
+                yield cell(*_MARKS[passed]), cell(gate_label(alike[0][0])), cell(subject), cell(finding)
 
 
 def _kind(row: ResultRow) -> tuple[str, ...]:
@@ -273,11 +268,10 @@ def _said(tag: str, row: ResultRow, **attributes: object) -> ET.Element:
 
 
 def _of_figure(row: ResultRow) -> ET.Element:
+    case = _case(row, metric_label(row))
     if row["value"] is None:
-        case = _case(row, metric_label(row))
         case.append(_element("skipped", message=f"no sample was scored ({row['failed']} failed)"))
-        return case
-    return _case(row, metric_label(row))
+    return case
 
 
 def _case(row: ResultRow, name: str) -> ET.Element:

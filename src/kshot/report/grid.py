@@ -39,22 +39,12 @@ def grid_view(rows: Sequence[ResultRow], lengths: Sequence[int]) -> TableView:
     return TableView(columns, [[*line, *(cells.get((*line, length)) for length in lengths)] for line in shown])
 
 
-def _marked(row: ResultRow) -> str:
-    return figure_cell(row, (0, 0)).written
-
-
-def findings(rows: Sequence[ResultRow]) -> Iterator[str]:
-    """Say in a few lines where the accuracy falls, how to see it, and which gap is beyond chance."""
+def findings(rows: Sequence[ResultRow], *, look: bool = True) -> Iterator[str]:
+    """Say in a few lines where the accuracy falls, which gap is beyond chance, and, with ``look``, how to see it."""
     if fall := _largest_fall(rows):
         yield _fall_sentence(rows, *fall)
-        yield f"Look: {preview_of(rows)}"
-    yield from _gap_sentence(rows)
-
-
-def finding_sentences(rows: Sequence[ResultRow]) -> Iterator[str]:
-    """Say where the accuracy falls and which gap is beyond chance, for a page that shows the command apart."""
-    if fall := _largest_fall(rows):
-        yield _fall_sentence(rows, *fall)
+        if look:
+            yield f"Look: {preview_of(rows)}"
     yield from _gap_sentence(rows)
 
 
@@ -75,9 +65,10 @@ def _largest_fall(rows: Sequence[ResultRow]) -> tuple[ResultRow, ResultRow] | No
 
 
 def _fall_sentence(rows: Sequence[ResultRow], before: ResultRow, after: ResultRow) -> str:
+    high, low = (figure_cell(row, (0, 0)).written for row in (before, after))
     return (
-        f"{after['lookup']} ({after['variant']}) falls from {_marked(before)} at length {before['length']} "
-        f"to {_marked(after)} at {after['length']}{_main_error(rows, after)}; chance is {after['chance']:.0f}."
+        f"{after['lookup']} ({after['variant']}) falls from {high} at length {before['length']} "
+        f"to {low} at {after['length']}{_main_error(rows, after)}; chance is {after['chance']:.0f}."
     )
 
 

@@ -77,47 +77,25 @@ def runs_table(
     own = _RunColumn("run", names)
     room = width - _total([own, *columns]) - 2 * _GAP
     wanted = [_RunColumn(name, list(map(_joined, texts))) for name, texts in zip(_WHO, (models, datasets), strict=True)]
-    if room >= sum(min(each.width, _MIN_NAMES) for each in wanted):
+    fits = room >= sum(min(each.width, _MIN_NAMES) for each in wanted)
+    if fits:
         widths = _shares([each.width for each in wanted], room)
         who = [
             _RunColumn(name, [_joined(each, share) for each in texts])
             for name, texts, share in zip(_WHO, (models, datasets), widths, strict=True)
         ]
-        yield from _single_lines([own, *columns, *who], width, runs)
-    else:
-        systems = list(zip(models, datasets, strict=True))
-        yield from _double_lines(names, systems, _fitting(columns, width - _GAP), width, runs)
-
-
-def _single_lines(
-    columns: Sequence[_RunColumn], width: int, runs: Sequence[Mapping[str, Any]]
-) -> Iterator[RenderableType]:
-    yield _line([(_padded(each, each.name), "bold") for each in columns])
-    for at, run in enumerate(runs):
-        yield _line([(_padded(each, each.texts[at]), _style(each.name, run)) for each in columns])
-        yield from _reason(run, width)
-
-
-def _double_lines(
-    names: Sequence[str],
-    systems: Sequence[tuple[list[str], list[str]]],
-    columns: Sequence[_RunColumn],
-    width: int,
-    runs: Sequence[Mapping[str, Any]],
-) -> Iterator[RenderableType]:
-    """Yield two lines for each run: its name with what was run, and its figures."""
-    yield _line([("run", "bold"), ("models on datasets", "bold")])
-    yield _line([("", ""), *((_padded(each, each.name), "bold") for each in columns)])
+        columns = [own, *columns, *who]
+    else:  # a line for the name with what was run, and one below it for the figures
+        columns = _fitting(columns, width - _GAP)
+        yield _line([("run", "bold"), ("models on datasets", "bold")])
+    inset = [] if fits else [("", "")]
+    yield _line([*inset, *((_padded(each, each.name), "bold") for each in columns)])
     for at, (name, run) in enumerate(zip(names, runs, strict=True)):
-        yield _line([(name, "bold"), (_what(*systems[at], width - cell_len(name) - _GAP), "")])
-        yield _line([("", ""), *((_padded(each, each.texts[at]), _style(each.name, run)) for each in columns)])
-        yield from _reason(run, width)
-
-
-def _reason(run: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    """Yield a line with what stopped a run or made it fail; a damaged folder has it in the line of the run."""
-    if run["why"] and run["state"] != "damaged":
-        yield _line([("", ""), (shortened(one_line(run["why"]), max(width - _GAP, _MIN_NAMES)), "dim")])
+        if not fits:
+            yield _line([(name, "bold"), (_what(models[at], datasets[at], width - cell_len(name) - _GAP), "")])
+        yield _line([*inset, *((_padded(each, each.texts[at]), _style(each.name, run)) for each in columns)])
+        if run["why"] and run["state"] != "damaged":  # a damaged folder has it in the line of the run
+            yield _line([("", ""), (shortened(one_line(run["why"]), max(width - _GAP, _MIN_NAMES)), "dim")])
 
 
 def _what(models: list[str], datasets: list[str], room: int) -> str:

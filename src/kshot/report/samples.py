@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from kshot.report.sample_look import (
     option_words,
     rule_words,
 )
-from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, several, whole_prompt, written
+from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, parts_of, several, whole_prompt, written
 from kshot.runs.sample_filters import SampleVerdict, name_of
 
 _PROMPT, _REPLY, _SHORT = TextLimit(900, 14), TextLimit(600, 9), TextLimit(240, 4)
@@ -42,12 +42,7 @@ _DIM = "dim"
 def sample_view(look: SampleLook) -> Iterator[RenderableType]:
     """Show one sample."""
     yield _head(look, verdict_text(look))
-    grid = _grid()
-    _add(grid, _asked(look))
-    _add(grid, _answered(look))
-    _add(grid, _expected(look))
-    _add(grid, _details(look) if look.full else ())
-    yield grid
+    yield _grid([*_asked(look), *_answered(look), *_expected(look), *(_details(look) if look.full else ())])
 
 
 def flip_view(looks: Sequence[SampleLook], labels: tuple[str, str]) -> Iterator[RenderableType]:
@@ -55,19 +50,14 @@ def flip_view(looks: Sequence[SampleLook], labels: tuple[str, str]) -> Iterator[
     first = looks[0]
     yield _head(first, block(""))
     same = first.full is False and all(look.question.messages == first.question.messages for look in looks)
-    grid = _grid()
-    if same:
-        _add(grid, _asked(first, note=False))
+    rows = [*_asked(first, note=False)] if same else []
     for number, look in enumerate(looks):
         name, model = labels[min(number, 1)], name_of(look.row, "model")
         other = f" · {model}" if any(name_of(each.row, "model") != model for each in looks) else ""
         above = f"   after {look.question.above}" if same and look.question.above else ""
         title = assembled(cell(f"{name}{other}", "bold"), "  ", verdict_text(look), (above, "dim italic"))
-        grid.add_row(cell("run", _DIM), title)
-        _add(grid, [] if same else _asked(look))
-        _add(grid, _answered(look))
-    _add(grid, _expected(first))
-    yield grid
+        rows += [("run", title), *(() if same else _asked(look)), *_answered(look)]
+    yield _grid([*rows, *_expected(first)])
 
 
 def verdict_text(look: SampleLook) -> SafeText:
@@ -83,16 +73,13 @@ def _head(look: SampleLook, outcome: SafeText) -> SafeText:
     return assembled("── ", cell(" · ".join(names), "bold"), " ── " if outcome else "", outcome)
 
 
-def _grid() -> Table:
+def _grid(rows: Iterable[tuple[str, RenderableType]]) -> Table:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True, min_width=8)
     grid.add_column(overflow="fold")
-    return grid
-
-
-def _add(grid: Table, rows: Any) -> None:
     for label, shown in rows:
         grid.add_row(cell(label, _DIM), shown)
+    return grid
 
 
 # ---- what was asked ----
@@ -199,9 +186,7 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     if target is None or (response.likelihood and target == [response.likelihood["text"].strip()]):
         return
     if response.chooses:
-        rights = target if isinstance(target, list) else [target]
-        names = [option_text(each, response.options, row) for each in rights]
-        yield "target", joined(" or ", names)
+        yield "target", joined(" or ", [option_text(each, response.options, row) for each in parts_of(target)])
     elif isinstance(target, dict) and response.ranks:
         yield "relevant", relevant_text(target, response.passages, full=look.full)
     elif isinstance(target, list) and target and all(isinstance(each, list) for each in target):
@@ -281,7 +266,7 @@ def relevant_text(grades: Mapping[str, Any], passages: Sequence[ResultRow], *, f
 
 def options_table(options: SampleOptions, answer: Any, target: Any, *, full: bool) -> Table:
     """Show every option, and its log-probability if it has one; a sign and a word mark the chosen and the right one."""
-    rights = target if isinstance(target, list) else [target]
+    rights = list(parts_of(target))
     table = Table.grid(padding=(0, 2))
     table.add_column(overflow="fold")
     for index, text in enumerate(options.texts):

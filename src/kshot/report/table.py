@@ -132,8 +132,8 @@ def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
         title = "By all rules:" if any(line in ruled for line in some) else "More figures:"
         labels = [task if len(names) == 1 else f"{names[model]} · {task}" for model, task in some]
         columns = [*words("task"), *(Column(metric, "number", key=f"figure {at}") for at, metric in enumerate(metrics))]
-        rows = [[label, *lines[line].values()] for label, line in zip(labels, some, strict=True)]
-        yield Group(cell(title, "dim"), _DetailsTable(TableView(columns, rows)))
+        figures = [[label, *lines[line].values()] for label, line in zip(labels, some, strict=True)]
+        yield Group(cell(title, "dim"), _DetailsTable(TableView(columns, figures)))
 
 
 def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, ResultRow]]:

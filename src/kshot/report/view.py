@@ -181,11 +181,6 @@ def count_cell(value: int | None, field: str | None = None, source: str | None =
     return Cell("" if value is None else f"{value:,}", value, source, field)
 
 
-def name_cell(parts: Sequence[str]) -> Cell:
-    """Return a name of several parts."""
-    return Cell(" · ".join(parts), parts=tuple(parts))
-
-
 def words(*headings: str) -> list[Column]:
     """Return columns of words."""
     return [Column(heading) for heading in headings]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, get_args
 
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
-from kshot.report.page.sample_card import short_answer, short_value
+from kshot.report.page.sample_card import short_value
 from kshot.report.sample_look import SampleLook, SampleLooks
 from kshot.runs.sample_filters import MetricScale, SampleVerdict, name_of
 from kshot.runs.sample_selection import natural_key
@@ -62,11 +62,9 @@ def open_index(folder: Path, stamp: str) -> sqlite3.Connection | None:
     """Open the index that was made of these files; None if there is none, or one that does not fit its rows."""
     connection = open_existing(folder, INDEX, stamp, _SCHEMA)
     if connection is not None:
-        try:
+        with suppress(sqlite3.Error):
             if _is_sound(connection):
                 return connection
-        except sqlite3.Error:
-            pass
         connection.close()
     return None
 
@@ -128,7 +126,7 @@ def _entries(n: int, placed: PlacedRow, look: SampleLook, names: _Names) -> tupl
     row, scale = placed.row, look.scale
     scores, question, answers = row.get("scores"), row.get("question"), row.get("answers")
     name = name_of(row, "id")
-    answer = short_answer(look)
+    answer = short_value(look.answer, look)
     sample = (
         n,
         placed.place,

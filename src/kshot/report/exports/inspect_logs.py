@@ -19,7 +19,7 @@ from kshot.core.durable import new_binary_version
 from kshot.core.errors import RunError
 from kshot.core.extras import importing
 from kshot.core.failed_parts import all_parts
-from kshot.core.records import UNANSWERED, ResultRow, TokenLogprobs
+from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
@@ -33,7 +33,7 @@ from kshot.runs.run_state import moment
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalMetric, EvalResults, EvalSample, EvalScore
-    from inspect_ai.model import ChatMessage, Logprobs, ModelOutput, ModelUsage, StopReason
+    from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, StopReason
     from inspect_ai.scorer import Score
 
 
@@ -167,7 +167,7 @@ def _messages(prompt: Any, mark: str) -> list[ChatMessage]:
 
 def _output(row: ResultRow, found: ReadResponse, options: Sequence[str], mark: str) -> ModelOutput:
     """Return the replies; for measured options the one that was chosen, for a search the passages that were found."""
-    from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelOutput
+    from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, Logprob, Logprobs, ModelOutput
 
     answer, texts = row.get("answer"), list(found.replies)
     if not texts and type(answer) is int and 0 <= answer < len(options):
@@ -180,16 +180,11 @@ def _output(row: ResultRow, found: ReadResponse, options: Sequence[str], mark: s
         reason = reasons[at] if isinstance(reasons, list) and len(reasons) == len(texts) else reasons
         message = ChatMessageAssistant(id=f"{mark}-reply-{at}", content=_content(text, found.reasoning, at, len(texts)))
         tokens = found.reply_tokens[at] if found.replies else None
+        content = [Logprob(token=text, logprob=value) for text, value in tokens or ()]
+        logprobs = None if tokens is None else Logprobs(content=content)
         ended = _STOP_REASONS.get(str(reason), "unknown")
-        choices.append(ChatCompletionChoice(message=message, stop_reason=ended, logprobs=_logprobs(tokens)))
+        choices.append(ChatCompletionChoice(message=message, stop_reason=ended, logprobs=logprobs))
     return ModelOutput(model=written(row.get("model")), choices=choices, completion=texts[0] if texts else "")
-
-
-def _logprobs(tokens: TokenLogprobs | None) -> Logprobs | None:
-    """Return the tokens of a reply as Inspect has them."""
-    from inspect_ai.model import Logprob, Logprobs
-
-    return None if tokens is None else Logprobs(content=[Logprob(token=text, logprob=value) for text, value in tokens])
 
 
 def _events(sample: EvalSample, asked: list[ChatMessage], when: datetime) -> list[Any]:
@@ -301,7 +296,7 @@ def log_header(record: RunRecord, spec: Mapping[str, Any], task: str, model: str
                 {"settings": shareable(record.settings), "totals": _totals(record, task, model)}
             ),
         ),
-        results=_results(figures, total, [row for row in record.results if _is_category(row, task, model)]),
+        results=_results(figures, total, _categories(record, task, model)),
         stats=EvalStats(started_at=created, completed_at=ended, model_usage=_usage(record, model)),
     )
 
@@ -382,8 +377,9 @@ class StandardErrors:
                 score.metrics["stderr"] = EvalMetric(name="stderr", value=found[score.name])
 
 
-def _is_category(row: ResultRow, task: str, model: str) -> bool:
-    return row["model"] == model and "category" in row and row["task"] == f"{task}[{row['category']}]"
+def _categories(record: RunRecord, task: str, model: str) -> list[ResultRow]:
+    rows = [row for row in record.results if row["model"] == model and "category" in row]
+    return [row for row in rows if row["task"] == f"{task}[{row['category']}]"]
 
 
 def _totals(record: RunRecord, task: str, model: str) -> list[ResultRow]:
@@ -467,18 +463,14 @@ def _write_log(file: IO[bytes], header: EvalLog, rows: Iterator[ResultRow], figu
             if not row.get("failed") and isinstance(row.get("scores"), dict):
                 errors.add(row["scores"])
             sample = inspect_sample(row, forms, ranking_type, began)
-            _add(archive, f"samples/{sample.id}_epoch_1.json", sample.model_dump_json(exclude_none=True))
+            archive.writestr(_entry(f"samples/{sample.id}_epoch_1.json"), sample.model_dump_json(exclude_none=True))
             summaries.write((b"," if at else b"[") + sample.summary().model_dump_json(exclude_none=True).encode())
         summaries.write(b"]")
         summaries.seek(0)
         with archive.open(_entry("summaries.json"), "w", force_zip64=True) as member:
             shutil.copyfileobj(summaries, member)
         errors.write_to(header)
-        _add(archive, "header.json", header.model_dump_json(exclude_none=True))
-
-
-def _add(archive: ZipFile, name: str, text: str) -> None:
-    archive.writestr(_entry(name), text)
+        archive.writestr(_entry("header.json"), header.model_dump_json(exclude_none=True))
 
 
 def _entry(name: str) -> ZipInfo:

@@ -14,7 +14,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.figures import ends_of, figure_cell, short_names
 from kshot.report.verdicts import p_value, shown_measures
-from kshot.report.view import Cell, Column, Content, TableView, name_cell, numbers, words
+from kshot.report.view import Cell, Column, Content, TableView, numbers, words
 from kshot.runs.headline import finite, grouped
 from kshot.runs.pairing import listed
 from kshot.runs.record import RunRecord
@@ -252,8 +252,8 @@ def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = Tru
 
 def _side_name(row: ResultRow, side: str) -> Cell:
     """Return the name of a system: its run and its model, where it has both."""
-    both = name_cell((str(row.get(f"{side}_run", "")), str(row.get(f"{side}_model", ""))))
-    return both if row[side] == both.text else Cell(str(row[side]))
+    parts = str(row.get(f"{side}_run", "")), str(row.get(f"{side}_model", ""))
+    return Cell(str(row[side]), parts=parts if row[side] == joined_name(parts) else ())
 
 
 def _compared_task(row: ResultRow) -> str:

@@ -346,14 +346,10 @@ class _IntervalPlot:
             if self.layout is WIDE or tick in {self.ticks[0], self.ticks[-1]}:
                 yield label(x, self.bottom + 16, tick_text(tick, self.ticks), "tick mid")
         if self.reference is not None:
-            x = percent(self.scale(self.reference[0]))
+            share = self.scale(self.reference[0])
+            x, side = percent(share), "end" if share > _NEAR_END else "mid"  # else it would run into the heads
             yield line(x, _TOP - 4, x, self.bottom, "reference")
-            yield label(x, _TOP - 10, self.reference[1], f"tick {self._reference_side()}")
-
-    def _reference_side(self) -> str:
-        """Return how the name of the reference stands at its line: before it, if it would run into the heads."""
-        share = 0.0 if self.reference is None else self.scale(self.reference[0])
-        return "end" if share > _NEAR_END else "mid"
+            yield label(x, _TOP - 10, self.reference[1], f"tick {side}")
 
     def _mark(self, row: IntervalRow, place: Place) -> Iterator[Markup]:
         value, between = row.figure.number, row.figure.interval

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from kshot.core.failed_parts import p_text
 from kshot.core.records import ResultRow
 from kshot.report.cells import shortened
-from kshot.report.grid import finding_sentences, preview_of
+from kshot.report.grid import findings, preview_of
 from kshot.report.page.charts import (
     Chart,
     IntervalRow,
@@ -148,7 +148,7 @@ class _ModelLookup:
     def parts(self) -> Iterator[Markup]:
         """Yield what is found, in sentences, and then the charts."""
         complete = [row for row in _complete(self.rows) if row["ci95"] is not None]
-        yield sentences(finding_sentences(complete))
+        yield sentences(findings(complete, look=False))
         if preview := preview_of(complete):
             yield tag("p", "To see a question where it falls", class_="label")
             yield command(preview)

@@ -202,7 +202,7 @@ def sample_line(look: SampleLook, n: int) -> dict[str, Any]:
         "category": one_line(row["category"]) if row.get("category") is not None else None,
         "verdict": scale.verdict(row),
         "score": None if row.get("failed") else scale.score(row),
-        "answer": short_answer(look),
+        "answer": short_value(look.answer, look),
         "target": _target(look),
         "text": short(asked_text(look)),
     }
@@ -214,13 +214,8 @@ def short(text: str) -> str:
     return told if len(told) <= _MOST and len(text) <= 4 * _MOST else f"{told[: _MOST - 1]}…"
 
 
-def short_answer(look: SampleLook) -> str:
-    """Return the beginning of the answer: an option with its letter, a text, or the ids of passages."""
-    return short_value(look.answer, look)
-
-
 def short_value(answer: Any, look: SampleLook) -> str:
-    """Return the beginning of an answer to this sample, which may be that of another rule."""
+    """Return the beginning of an answer to this sample: an option with its letter, a text, or the ids of passages."""
     if answer is None:
         return ""
     if type(answer) is int and look.response.chooses:
@@ -247,8 +242,7 @@ def _target(look: SampleLook) -> str:
     if target is None:
         return ""
     if look.response.chooses:
-        rights = target if isinstance(target, list) else [target]
-        return short(" or ".join(lettered_option(each, look) for each in rights))
+        return short(" or ".join(lettered_option(each, look) for each in parts_of(target)))
     if isinstance(target, dict):
         return short(", ".join(str(name) for name, grade in target.items() if grade))
     if isinstance(target, list) and target and all(isinstance(each, list) for each in target):
