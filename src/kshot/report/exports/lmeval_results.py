@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from kshot.core.durable import new_version
 from kshot.core.errors import UsageError
@@ -144,18 +143,8 @@ _UNKNOWN = "N/A"
 """What lm-eval writes for a standard error that it does not compute."""
 
 
-@dataclass
-class _ModelResults:
-    """What the results of one model are made of, task by task."""
-
-    model: str
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    configs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    versions: dict[str, Any] = field(default_factory=dict)
-    shots: dict[str, Any] = field(default_factory=dict)
-    higher_is_better: dict[str, dict[str, bool]] = field(default_factory=dict)
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
-    hashes: dict[str, str] = field(default_factory=dict)
+_Entries: TypeAlias = dict[str, dict[str, Any]]
+"""The parts of the results of a model that have an entry for each task, by name."""
 
 
 def write_results(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iterator[Path]:
@@ -164,17 +153,16 @@ def write_results(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> I
     started, ended = run_times(record, spec)
     stamp = ended.replace(tzinfo=None).isoformat(timespec="microseconds").replace(":", "-")
     folders, files = FileNames("__"), FileNames("_")
-    models: dict[str, _ModelResults] = {}
+    models: dict[str, _Entries] = {}
     for (task, model), rows in by_task(record.iter_samples()):
-        own = models.setdefault(model, _ModelResults(model))
-        place = folder / folders.of(model)
-        path = path_inside(place, f"samples_{files.of(task)}_{stamp}.jsonl")
-        _write_task(path, own, _Asked(record, spec, task), rows)
+        path = path_inside(folder / folders.of(model), f"samples_{files.of(task)}_{stamp}.jsonl")
+        for name, entry in _write_task(path, _Asked(record, spec, task, model), rows).items():
+            models.setdefault(model, {}).setdefault(name, {})[task] = entry
         yield path
-    for model, own in models.items():
+    for model, entries in models.items():
         path = path_inside(folder / folders.of(model), f"results_{stamp}.json")
         with new_version(path) as file:
-            file.write(json.dumps(_results(own, record, started, ended), indent=2, ensure_ascii=False))
+            file.write(json.dumps(_results(model, entries, record, started, ended), indent=2, ensure_ascii=False))
         yield path
 
 
@@ -193,12 +181,13 @@ class _Asked(NamedTuple):
     record: RunRecord
     spec: Mapping[str, Any]
     task: str
+    model: str
 
 
-def _write_task(path: Path, own: _ModelResults, asked: _Asked, rows: Iterable[ResultRow]) -> None:
-    """Write the samples of a task, one in memory at a time, and note its figures. Samples that failed have no line."""
-    record, spec, task = asked
-    figures = figures_of(record, task, own.model)
+def _write_task(path: Path, asked: _Asked, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    """Write the samples of a task, one in memory at a time; return its entries. Samples that failed have no line."""
+    record, spec, task, model = asked
+    figures = figures_of(record, task, model)
     metrics = logged_metrics(figures)
     errors = StandardErrors(figures, {name: ScoreForm(metric.scale) for name, metric in metrics.items()})
     hashes: dict[str, list[str]] = {}
@@ -213,30 +202,23 @@ def _write_task(path: Path, own: _ModelResults, asked: _Asked, rows: Iterable[Re
                     sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"]
                 )
                 file.write(json.dumps(sample, ensure_ascii=False) + "\n")
-    own.hashes[task] = _digest("".join(each for found in hashes.values() for each in found))
-    _note_task(own, task, figures, metrics, errors.errors())
-    facts = task_facts(spec, task, own.model)
-    shots = facts.get("num_fewshot", shots_in_prompts(record, spec, task, own.model))
-    own.versions[task], own.shots[task] = facts.get("version"), shots
-    own.configs[task] = _config(task, figures, metrics, facts, shots)
-
-
-def _note_task(
-    own: _ModelResults,
-    task: str,
-    figures: Sequence[ResultRow],
-    metrics: Mapping[str, LoggedMetric],
-    errors: Mapping[str, float],
-) -> None:
-    answered = max((row["n"] for row in figures), default=0)
-    failed = max((row["failed"] for row in figures), default=0)
+    facts = task_facts(spec, task, model)
+    shots = facts.get("num_fewshot", shots_in_prompts(record, spec, task, model))
+    answered, failed = (max((row[name] for row in figures), default=0) for name in ("n", "failed"))
     found: dict[str, Any] = {"name": task, "alias": _marked(task, figures), "sample_len": answered}
+    known = errors.errors()
     for row in figures:
-        found |= _figure(row, metrics[row["metric"]], errors.get(row["metric"]))
-    own.results[task] = found
-    own.counts[task] = {"original": answered + failed, "effective": answered}
-    own.higher_is_better[task] = {
-        metrics[row["metric"]].metric: row["higher_is_better"] for row in figures if "higher_is_better" in row
+        found |= _figure(row, metrics[row["metric"]], known.get(row["metric"]))
+    return {
+        "results": found,
+        "configs": _config(task, figures, metrics, facts, shots),
+        "versions": facts.get("version"),
+        "n-shot": shots,
+        "higher_is_better": {
+            metrics[row["metric"]].metric: row["higher_is_better"] for row in figures if "higher_is_better" in row
+        },
+        "n-samples": {"original": answered + failed, "effective": answered},
+        "task_hashes": _digest("".join(each for found in hashes.values() for each in found)),
     }
 
 
@@ -269,29 +251,29 @@ def _config(
     return {"task": task, **split, "num_fewshot": shots, "metric_list": listed, "repeats": 1, "metadata": metadata}
 
 
-def _results(own: _ModelResults, record: RunRecord, started: datetime, ended: datetime) -> dict[str, Any]:
-    groups, below, better = _groups(own, record)
-    limit = record.settings.get("limit")
+def _results(model: str, tasks: _Entries, record: RunRecord, started: datetime, ended: datetime) -> dict[str, Any]:
+    groups, below, better = _groups(model, tasks["results"], record)
+    limit, shots = record.settings.get("limit"), tasks["n-shot"]
     found = {
-        "results": {**own.results, **groups},
+        "results": {**tasks["results"], **groups},
         **({"groups": groups} if groups else {}),
         "group_subtasks": below,
-        "configs": own.configs,
-        "versions": {**own.versions, **dict.fromkeys(groups)},
-        "n-shot": {**own.shots, **{name: _shared(own.shots, below[name]) for name in groups}},
-        "higher_is_better": {**own.higher_is_better, **better},
-        "n-samples": own.counts,
-        "config": {"model": own.model, "model_args": "", "limit": limit, "kshot": shareable(record.settings)},
+        "configs": tasks["configs"],
+        "versions": {**tasks["versions"], **dict.fromkeys(groups)},
+        "n-shot": {**shots, **{name: _shared(shots, below[name]) for name in groups}},
+        "higher_is_better": {**tasks["higher_is_better"], **better},
+        "n-samples": tasks["n-samples"],
+        "config": {"model": model, "model_args": "", "limit": limit, "kshot": shareable(record.settings)},
         "git_hash": None,
         "date": started.timestamp(),
-        "task_hashes": own.hashes,
+        "task_hashes": tasks["task_hashes"],
         "model_source": "kshot",
-        "model_name": one_line(own.model),
-        "model_name_sanitized": FileNames("__").of(own.model),
+        "model_name": one_line(model),
+        "model_name_sanitized": FileNames("__").of(model),
         "system_instruction": record.settings.get("system_prompt"),
         "chat_template": record.settings.get("chat_template"),
         "total_evaluation_time_seconds": str((ended - started).total_seconds()),
-        "notes": shareable(list(failure_notes([row for row in record.results if row["model"] == own.model]))),
+        "notes": shareable(list(failure_notes([row for row in record.results if row["model"] == model]))),
     }
     return dict(well_formed_value(found))
 
@@ -303,12 +285,12 @@ def _shared(shots: Mapping[str, Any], tasks: Sequence[str]) -> Any:
 
 
 def _groups(
-    own: _ModelResults, record: RunRecord
+    model: str, tasks: Collection[str], record: RunRecord
 ) -> tuple[dict[str, dict[str, Any]], dict[str, list[str]], dict[str, dict[str, bool]]]:
     """Return the figures over several tasks, the tasks of each, and which way its metrics go."""
     totals = [
         row for row in record.results
-        if row["model"] == own.model and row["task"] not in own.results and "category" not in row and "average" in row
+        if row["model"] == model and row["task"] not in tasks and "category" not in row and "average" in row
     ]  # fmt: skip
     groups: dict[str, dict[str, Any]] = {}
     below: dict[str, list[str]] = {}
