@@ -1,11 +1,12 @@
 """Sweeps on the screen: curves, tables, sentences."""
 
 import io
+from functools import partial
 
 import pytest
 from rich.console import Console
 
-from kshot.report.drawn_table import Curve, drawn_views
+from kshot.report.drawn_table import ByWidth, drawn_curve, drawn_views
 from kshot.report.sweeps import SWEEPS, sweep_verdicts
 from kshot.report.view import Cell, Lines, Series
 from kshot.runs.record import RunRecord
@@ -30,6 +31,10 @@ def series(name, *values):
     return Series(name, [None if v is None else Cell(number=v, interval=e) for v, e in zip(values, ends, strict=True)])
 
 
+def picture(lines):
+    return ByWidth(partial(drawn_curve, lines))
+
+
 def place(lines, sign):
     """Return the rows and columns at which a sign stands within the picture, left of the names."""
     return [(row, line.index(sign)) for row, line in enumerate(lines) if sign in line[:76]]
@@ -37,7 +42,7 @@ def place(lines, sign):
 
 @pytest.mark.parametrize("width", [44, 60, 80, 92, 200])
 def test_a_curve_is_as_wide_as_its_terminal(width):
-    curve = Curve(
+    curve = picture(
         Lines(["0", "1", "5"], [series("bm25", 20, 40, 70), series("random", 20, 35, 50)], "examples", (0, 100))
     )
     lines = drawn(curve, width=width)
@@ -49,7 +54,7 @@ def test_a_curve_is_as_wide_as_its_terminal(width):
 
 
 def test_higher_figures_stand_higher_and_later_ones_further_right():
-    lines = drawn(Curve(Lines(["0", "1", "5"], [series("", 20, 40, 70)], "k", (0, 100))))
+    lines = drawn(picture(Lines(["0", "1", "5"], [series("", 20, 40, 70)], "k", (0, 100))))
     (last, middle, first) = place(lines, "●")
     assert last[0] < middle[0] < first[0]
     assert last[1] > middle[1] > first[1]
@@ -59,20 +64,20 @@ def test_higher_figures_stand_higher_and_later_ones_further_right():
 
 
 def test_a_gap_leaves_the_other_points_and_a_narrow_terminal_has_no_picture():
-    curve = Curve(Lines(["0", "1", "5"], [series("", 20, None, 70)], "k"))
+    curve = picture(Lines(["0", "1", "5"], [series("", 20, None, 70)], "k"))
     assert len(place(drawn(curve), "●")) == 2
     assert drawn(curve, width=43) == []
-    assert drawn(Curve(Lines(["0"], [Series("", [None])], "k"))) == []
+    assert drawn(picture(Lines(["0"], [Series("", [None])], "k"))) == []
 
 
 def test_an_axis_stays_within_the_scale():
-    lines = drawn(Curve(Lines(["0", "1"], [series("", 93, 97)], "k", (0, 100))))
+    lines = drawn(picture(Lines(["0", "1"], [series("", 93, 97)], "k", (0, 100))))
     assert lines[0].split()[0] == "100"
     assert not any(line.strip().startswith("110") for line in lines)
 
 
 def test_names_of_lines_that_end_together_are_told_apart():
-    lines = drawn(Curve(Lines(["0", "1"], [series(name, 10, 50) for name in "abc"], "k")))
+    lines = drawn(picture(Lines(["0", "1"], [series(name, 10, 50) for name in "abc"], "k")))
     assert sum(line.endswith((" a", " b", " c")) for line in lines) == 3
 
 

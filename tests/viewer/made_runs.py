@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from kshot.viewer.opened_index import sample_query
 from kshot.viewer.sample_index import SampleIndex
@@ -35,9 +35,33 @@ def write_run(folder, rows, results=None, **spec):
 def opened(folder) -> SampleIndex:
     """The index of a run, when it is ready."""
     index = SampleIndex(folder)
-    found = index.wait()
+    found = waited(index)
     assert found.state == "ready", found.error
     return index
+
+
+class IndexState(NamedTuple):
+    """How far an index is, and why it failed."""
+
+    state: str
+    error: str = ""
+
+
+def state(index: SampleIndex) -> IndexState:
+    """How far an index is."""
+    made = index._current()
+    if made is None:
+        return IndexState("new")
+    if made.error is not None:
+        return IndexState("failed", str(made.error))
+    return IndexState("ready" if made.is_done else "indexing")
+
+
+def waited(index: SampleIndex) -> IndexState:
+    """Start an index, and wait until it is ready or failed."""
+    index.start()
+    index._current().wait()
+    return state(index)
 
 
 def page(index: SampleIndex, offset: int = 0, limit: int = 50, other: SampleIndex | None = None, **query: str):

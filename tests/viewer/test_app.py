@@ -10,6 +10,7 @@ import pytest
 from kshot import __version__
 from tests.finished_runs import finished, task
 from tests.viewer.conftest import app_over, items
+from tests.viewer.made_runs import waited
 
 pytestmark = pytest.mark.needs("starlette", "uvicorn")
 
@@ -183,7 +184,7 @@ def test_samples_that_cannot_be_read_say_where(tmp_path):
         file.write("no JSON\n")
     ask, routes = app_over(tmp_path)
     index = routes._indexes.of(routes._catalog.run("run"))
-    index.wait()
+    waited(index)
     answer = ask("/api/runs/run/samples")
     routes.close()
     assert answer.status == 422
@@ -251,7 +252,7 @@ def test_links_out_of_a_run_are_not_followed(tmp_path):
     ask, routes = app_over(tmp_path / "runs")
     (line,) = ask("/api/runs").json()["runs"]
     assert line["samples"] is False
-    routes._indexes.of(routes._catalog.run("run")).wait()
+    waited(routes._indexes.of(routes._catalog.run("run")))
     answer = ask("/api/runs/run/samples")
     routes.close()
     assert answer.status == 422

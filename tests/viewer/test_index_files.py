@@ -14,7 +14,7 @@ from kshot.runs.listing import list_runs
 from kshot.viewer import index_file, index_place
 from kshot.viewer.index_place import APPLICATION_ID
 from kshot.viewer.sample_index import SampleIndex
-from tests.viewer.made_runs import ids, opened, page, sample, write_run
+from tests.viewer.made_runs import ids, opened, page, sample, waited, write_run
 
 ROWS = [sample("a", 100.0), sample("b", 0.0), sample("c", 0.0)]
 
@@ -118,7 +118,7 @@ def test_an_index_that_does_not_fit_its_rows_is_made_again(folder, builds, trust
     shown(folder)
     changed(folder, statement)
     index = SampleIndex(folder)
-    index.wait()
+    waited(index)
     assert ids(index) == ["a", "b", "c"]
     assert len(builds) == 2
     assert index.row(2)["id"] == "c"
@@ -138,7 +138,7 @@ def test_a_damaged_index_is_made_again(folder, builds, trusted):
         raw[at : at + 32] = b"\xff" * len(raw[at : at + 32])
     path.write_bytes(raw)
     index = SampleIndex(folder)
-    index.wait()
+    waited(index)
     assert ids(index) == ["a", "b", "c"]
     assert len(builds) == 2
 
@@ -231,7 +231,7 @@ def test_a_run_that_cannot_be_written_to_is_indexed_in_the_cache(folder, tmp_pat
 def test_where_nothing_can_be_written_it_says_so(folder, monkeypatch):
     (folder.parent.parent / "cache").write_text("not a folder")
     (folder / "samples.sqlite").mkdir()
-    found = SampleIndex(folder).wait()
+    found = waited(SampleIndex(folder))
     assert found.state == "failed"
     assert "the index of its samples cannot be written" in found.error
     assert "KSHOT_CACHE" in found.error
@@ -241,7 +241,7 @@ def test_no_draft_is_left_when_a_line_is_damaged(folder):
     with (folder / "samples.jsonl").open("a") as file:
         file.write("broken\n")
     index = SampleIndex(folder)
-    assert index.wait().state == "failed"
+    assert waited(index).state == "failed"
     with pytest.raises(RunError, match=r"samples\.jsonl:4"):
         index.row(0)
     assert not list(folder.glob(".*"))

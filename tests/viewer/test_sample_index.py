@@ -18,7 +18,7 @@ from kshot.viewer import opened_index, sample_index
 from kshot.viewer.index_file import natural_bytes
 from kshot.viewer.opened_index import OpenedIndex, sample_query
 from kshot.viewer.sample_index import SampleIndex
-from tests.viewer.made_runs import figure, ids, opened, page, sample, write_run
+from tests.viewer.made_runs import figure, ids, opened, page, sample, state, waited, write_run
 
 
 @pytest.fixture(scope="module")
@@ -181,12 +181,12 @@ def test_a_page_says_that_the_run_is_being_read(tmp_path, monkeypatch):
         sample_index.index_file, "build_index", lambda *given: (given[3](0.4), going_on.wait(), build(*given))[2]
     )
     index = SampleIndex(write_run(tmp_path / "run", [sample("a", 100.0)]))
-    assert index.state().state == "new"
+    assert state(index).state == "new"
     assert index.page(sample_query({}))["state"] == "indexing"
     assert index.facets()["state"] == "indexing"
-    assert index.state().state == "indexing"
+    assert state(index).state == "indexing"
     going_on.set()
-    assert index.wait().state == "ready"
+    assert waited(index).state == "ready"
     assert ids(index) == ["a"]
 
 
@@ -194,19 +194,19 @@ def test_a_run_without_samples_that_can_be_read_says_why(tmp_path):
     folder = write_run(tmp_path / "run", [sample("a", 100.0)])
     (folder / "samples.jsonl").write_text("{broken\n")
     index = SampleIndex(folder)
-    found = index.wait()
+    found = waited(index)
     assert (found.state, "samples.jsonl:1: this line is damaged" in found.error) == ("failed", True)
     with pytest.raises(RunError, match="this line is damaged"):
         index.page(sample_query({}))
     (folder / "samples.jsonl").write_text(json.dumps(sample("b", 0.0)) + "\n")
-    index.wait()
+    waited(index)
     assert ids(index) == ["b"]
 
 
 def test_a_run_that_has_no_samples_says_when_it_will(tmp_path):
     folder = write_run(tmp_path / "run", [])
     (folder / "samples.jsonl").unlink()
-    found = SampleIndex(folder).wait()
+    found = waited(SampleIndex(folder))
     assert found.error.startswith(f"{folder}: this run has no samples yet. samples.jsonl is written when a run ends")
 
 
@@ -215,7 +215,7 @@ def test_a_run_that_changes_is_read_again(tmp_path):
     index = opened(folder)
     assert ids(index, q="a") == ["a"]
     write_run(folder, [sample("a", 100.0), sample("b", 0.0)])
-    index.wait()
+    waited(index)
     assert ids(index) == ["a", "b"]
     assert ids(index, q="b") == ["b"]
 
@@ -278,7 +278,7 @@ def test_an_index_that_is_damaged_again_is_an_error(tmp_path, monkeypatch):
 
     monkeypatch.setattr(OpenedIndex, "lines", damaged)
     assert index.page(sample_query({}))["state"] == "indexing"
-    index.wait()
+    waited(index)
     with pytest.raises(RunError, match="the index beside it cannot be read"):
         index.page(sample_query({}))
 
@@ -289,7 +289,7 @@ def test_an_index_that_cannot_be_written_says_what_to_do(tmp_path, monkeypatch):
 
     monkeypatch.setattr(sample_index.index_file, "build_index", full)
     index = SampleIndex(write_run(tmp_path / "run", [sample("a", 100.0)]))
-    assert "cannot be written: database or disk is full" in index.wait().error
+    assert "cannot be written: database or disk is full" in waited(index).error
     with pytest.raises(RunError, match="KSHOT_CACHE"):
         index.row(0)
 
@@ -335,7 +335,7 @@ def test_an_index_that_failed_is_tried_again_after_a_while(tmp_path, monkeypatch
     index = SampleIndex(write_run(tmp_path / "run", [sample("a", 100.0)]))
     with monkeypatch.context() as patch:
         patch.setattr(sample_index.index_file, "build_index", lambda *_: 1 / 0)
-        assert index.wait().state == "failed"
+        assert waited(index).state == "failed"
     with pytest.raises(RunError):
         index.row(0)
     monkeypatch.setattr(sample_index, "_RETRY_SECONDS", -1.0)

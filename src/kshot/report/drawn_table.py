@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Literal
 
@@ -34,17 +35,21 @@ _BLANK = 0x2800
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """A picture of figures over the steps of an axis; rich draws it as wide as its console."""
+class ByWidth:
+    """What depends on the width of the console: ``draw`` takes it, and returns what rich draws."""
 
-    lines: Lines
+    draw: Callable[[int], Iterable[RenderableType]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines; none if there is no room for a picture."""
+        """Draw it."""
         del console
-        width = min(options.max_width, _MAX_WIDTH)
-        if width >= _LEAST_WIDTH and any(map(_points, self.lines.series)):
-            yield from _Canvas(self.lines, width).lines()
+        yield from self.draw(options.max_width)
+
+
+def drawn_curve(lines: Lines, width: int) -> Iterator[Text]:
+    """Yield the lines of a picture of figures over the steps of an axis; none if there is no room for it."""
+    if width >= _LEAST_WIDTH and any(map(_points, lines.series)):
+        yield from _Canvas(lines, min(width, _MAX_WIDTH)).lines()
 
 
 def _points(series: Series) -> list[tuple[int, Cell, float]]:
@@ -250,12 +255,13 @@ def _shade(share: float) -> Style:
 def drawn_views(views: Iterable[TableView]) -> Iterator[RenderableType]:
     """Draw each view with its title, the curve if its steps are numbers, the table, and what explains its marks."""
     for at, view in enumerate(views):
-        lines, table = view.chart, drawn(view)
+        lines = view.chart
         parts: list[RenderableType] = [cell(_title(view), "bold", overflow="fold")]
         if lines is not None and lines.ordered and at < _MAX_CURVES and len(lines.steps) > 1:
-            parts.append(Curve(replace(lines, series=lines.series[:MAX_LINES])))
+            parts.append(ByWidth(partial(drawn_curve, replace(lines, series=lines.series[:MAX_LINES]))))
         notes = [cell(line, "dim", overflow="fold") for line in view.notes]
-        yield Group(*parts, table if lines is None else _LinesTable(view, lines), *notes, Text(""))
+        table = drawn(view) if lines is None else ByWidth(partial(_lines_table, view, lines))
+        yield Group(*parts, table, *notes, Text(""))
 
 
 def _title(view: TableView) -> str:
@@ -264,21 +270,13 @@ def _title(view: TableView) -> str:
     return f"{view.title}, n = {'–'.join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))}" if sizes else view.title
 
 
-@dataclass(frozen=True, slots=True)
-class _LinesTable:
-    """The figures of lines: steps down, and lines across if there is room, else below each other."""
-
-    view: TableView
-    lines: Lines
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table that fits the width."""
-        del console
-        beside = _beside(self.view, self.lines)
-        wide = max(map(cell_len, (beside.columns[0].heading, *map(str, (row[0] for row in beside.rows)))))
-        wide += sum(max(cell_len(each.name), len("100.00  100.0–100.0")) + 4 for each in self.lines.series)
-        fits = self.lines.ordered and wide <= options.max_width
-        yield drawn(beside, beside="  {:>11}") if fits else drawn(_below(self.view, self.lines, options.max_width))
+def _lines_table(view: TableView, lines: Lines, width: int) -> Iterator[Table]:
+    """Yield the figures of lines: steps down, and lines across if there is room, else below each other."""
+    beside = _beside(view, lines)
+    wide = max(map(cell_len, (beside.columns[0].heading, *map(str, (row[0] for row in beside.rows)))))
+    wide += sum(max(cell_len(each.name), len("100.00  100.0–100.0")) + 4 for each in lines.series)
+    fits = lines.ordered and wide <= width
+    yield drawn(beside, beside="  {:>11}") if fits else drawn(_below(view, lines, width))
 
 
 def _beside(view: TableView, lines: Lines) -> TableView:

@@ -197,7 +197,8 @@ def comparison_html(comparison: Comparison) -> str:
 
 def _differences(rows: Sequence[ResultRow]) -> str:
     systems = {(row["baseline"], row["run"]) for row in rows}
-    view = comparison_view(rows, tasks=list(map(_part_name, rows)), digits=lambda few: (few, few))
+    tasks = [f"{row['task']}[{row['category']}]" if "category" in row else task_name(row) for row in rows]
+    view = comparison_view(rows, tasks=tasks, digits=lambda few: (few, few))
     heads = ("before", "after") if len(systems) > 1 else next(iter(systems), ("", ""))
     names = SYSTEMS if len(systems) > 1 else ()
     view = view.only("task", *names, "metric", "n", "baseline", "run", "difference", "95 %", "p", *COUNTS[:2])
@@ -206,10 +207,6 @@ def _differences(rows: Sequence[ResultRow]) -> str:
     scales = {metric: _reach([row for row in rows if row["metric"] == metric]) for metric in metrics}
     drawn = [_chart(row, scales[row["metric"]], "difference") for row in rows[:MAX_ROWS]]
     return _drawn_table(view, drawn, _cell("", Column(""), "th")) + _legend(rows[:MAX_ROWS])
-
-
-def _part_name(row: ResultRow) -> str:
-    return f"{row['task']}[{row['category']}]" if "category" in row else task_name(row)
 
 
 def _reach(rows: Sequence[ResultRow]) -> tuple[float, float]:

@@ -66,11 +66,11 @@ class ReadResponse:
 def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
     """Sort the parts of a response; parts that kshot would not have written are left out."""
     parts = list(parts_of(row.get("response")))
-    hits = [at for at, part in enumerate(parts) if _is_hit(part)]
+    hits = [at for at, part in enumerate(parts) if _is_scored(part, "id", "score")]
     first = hits[0] if hits else 0
     thoughts = row.get("reasoning")
-    measured = [part for part in parts if _is_option(part)]
-    answer = row.get("answer")
+    measured = [part for part in parts if _is_scored(part, "text", "logprob")]
+    answer, rights = row.get("answer"), list(parts_of(row.get("target")))
     document = isinstance(answer, dict) and "nll" in answer and len(measured) == 1
     options = SampleOptions() if document else _options(measured, row.get("prompt"), listed_options(row))
     replies = [part for part in parts[first:] if isinstance(part, str)]
@@ -83,7 +83,8 @@ def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
         options=options,
         likelihood=measured[0] if document else None,
         likelihood_tokens=_token_logprobs(measured[0].get("token_logprobs")) if document else None,
-        chooses=bool(ranking_type) or bool(options.logprobs) or (bool(options.texts) and _is_choice(row.get("target"))),
+        chooses=bool(ranking_type or options.logprobs)
+        or bool(options.texts and rights and all(type(each) is int for each in rights)),
         ranks=isinstance(answer, list) and not replies and not measured and bool(hits or not answer),
     )
 
@@ -93,12 +94,9 @@ def is_number(value: Any) -> bool:
     return isinstance(value, float) or finite(value) is not None
 
 
-def _is_hit(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("id"), str) and is_number(part.get("score"))
-
-
-def _is_option(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("text"), str) and is_number(part.get("logprob"))
+def _is_scored(part: Any, text: str, number: str) -> bool:
+    """Whether a part of a response has a text and a number under these names."""
+    return isinstance(part, dict) and isinstance(part.get(text), str) and is_number(part.get(number))
 
 
 def _reply_tokens(row: ResultRow, replies: Sequence[str]) -> list[TokenLogprobs | None]:
@@ -126,13 +124,6 @@ def listed_options(row: ResultRow) -> list[str]:
     """Return the texts of the options that a row lists beside its response."""
     found = row.get("options")
     return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
-
-
-def _is_choice(target: Any) -> bool:
-    """Whether a target is the number of an option, or several."""
-    return (
-        bool(target) if isinstance(target, list) and all(type(each) is int for each in target) else type(target) is int
-    )
 
 
 def _options(measured: Sequence[ResultRow], prompt: Any, listed: Sequence[str]) -> SampleOptions:

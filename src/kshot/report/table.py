@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label, one_line
 from kshot.report.cells import cell
-from kshot.report.drawn_table import drawn, widths
+from kshot.report.drawn_table import ByWidth, drawn, widths
 from kshot.report.figures import figure_cell, marked_figure, short_names
 from kshot.report.quantities import money
 from kshot.report.sample_texts import counted
@@ -25,37 +25,30 @@ _MIN_TASK_WIDTH = 24
 """The width that names of tasks have before the columns are divided."""
 
 
-@dataclass(frozen=True, slots=True)
-class _DetailsTable:
-    """Tasks down and metrics across. No name of a metric is ever cut.
+def _details(view: TableView, width: int) -> Iterator[Table]:
+    """Draw tasks down and metrics across. No name of a metric is ever cut.
 
     Where the columns do not fit, few tasks have a line for each figure, and many have several tables.
     """
-
-    view: TableView
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
-        """Draw it as wide as the terminal is."""
-        del console  # the width is all that counts
-        metrics, rows = self.view.columns[1:], self.view.rows
-        most = max(cell_len(one_line(task.text)) for task in self.view.cells("task"))
-        left = room = options.max_width - min(most, _MIN_TASK_WIDTH)
-        parts: list[list[str]] = [[]]
-        for metric, wide in zip(metrics, widths(self.view)[1:], strict=True):
-            if parts[-1] and _GAP + wide > left:
-                parts.append([])
-                left = room
-            parts[-1].append(metric.name)
-            left -= _GAP + wide
-        views = [self.view.only("task", *part) for part in parts]
-        if len(parts) > 1 and len(rows) < len(metrics):
-            lines = [
-                ["" if at else task, metric.heading, figure]
-                for task, *figures in rows
-                for at, (metric, figure) in enumerate(zip(metrics, figures, strict=True))
-            ]
-            views = [TableView([*words("task", "metric"), Column("value", "number", wraps=False)], lines)]
-        yield from (drawn(view, style="dim", header_style="dim") for view in views)
+    metrics = view.columns[1:]
+    most = max(cell_len(one_line(task.text)) for task in view.cells("task"))
+    left = room = width - min(most, _MIN_TASK_WIDTH)
+    parts: list[list[str]] = [[]]
+    for metric, wide in zip(metrics, widths(view)[1:], strict=True):
+        if parts[-1] and _GAP + wide > left:
+            parts.append([])
+            left = room
+        parts[-1].append(metric.name)
+        left -= _GAP + wide
+    views = [view.only("task", *part) for part in parts]
+    if len(parts) > 1 and len(view.rows) < len(metrics):
+        lines = [
+            ["" if at else task, metric.heading, figure]
+            for task, *figures in view.rows
+            for at, (metric, figure) in enumerate(zip(metrics, figures, strict=True))
+        ]
+        views = [TableView([*words("task", "metric"), Column("value", "number", wraps=False)], lines)]
+    return (drawn(view, style="dim", header_style="dim") for view in views)
 
 
 _MAX_MODEL_COLUMNS = 2
@@ -133,7 +126,7 @@ def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
         labels = [task if len(names) == 1 else f"{names[model]} · {task}" for model, task in some]
         columns = [*words("task"), *(Column(metric, "number", key=f"figure {at}") for at, metric in enumerate(metrics))]
         figures = [[label, *lines[line].values()] for label, line in zip(labels, some, strict=True)]
-        yield Group(cell(title, "dim"), _DetailsTable(TableView(columns, figures)))
+        yield Group(cell(title, "dim"), ByWidth(partial(_details, TableView(columns, figures))))
 
 
 def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, ResultRow]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,8 +202,6 @@ def _paired(
 
 T = TypeVar("T")
 
-IndexStep: TypeAlias = Literal["new", "indexing", "ready", "failed"]
-
 _VERSION = 100 * index_file.VERSION + WORDS_VERSION
 _MOST_PAIRS = 8
 _MAX_PAGE = 1_000
@@ -212,15 +210,6 @@ _RETRY_SECONDS = 5.0
 """What failed is tried again after this time: there may be room on the disk again."""
 _PATIENCE_SECONDS = 0.2
 """A page waits so long for what is nearly done, before it says that it is not ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexState:
-    """How far an index is; ``share`` is the part of the samples that has been read, ``error`` says why it failed."""
-
-    state: IndexStep
-    share: float = 0.0
-    error: str = ""
 
 
 class SampleIndex:
@@ -246,15 +235,6 @@ class SampleIndex:
 
     # ---- the index ----
 
-    def state(self) -> IndexState:
-        """Return how far the index is."""
-        index = self._current()
-        if index is None:
-            return IndexState("new")
-        if index.error is not None:
-            return IndexState("failed", index.share, str(index.error))
-        return IndexState("ready" if index.is_done else "indexing", index.share)
-
     def start(self) -> None:
         """Begin to make the index in a thread, unless it is there."""
         with self._lock:
@@ -264,13 +244,6 @@ class SampleIndex:
                 self._stamp = stamp_of(self.folder, _VERSION)
                 stamp, anew = self._stamp, self._mended == self._stamp
                 self._index = Background(lambda progress: self._open(stamp, progress, anew=anew), "sample index")
-
-    def wait(self, seconds: float | None = None) -> IndexState:
-        """Start the index, and wait until it is ready or failed, at most this long."""
-        index = self._started()
-        if index is not None:
-            index.wait(seconds)
-        return self.state()
 
     def rest(self) -> None:
         """End the threads and close the files, until somebody asks again: who holds this index may go on."""

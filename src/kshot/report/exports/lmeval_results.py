@@ -64,7 +64,8 @@ def logged_samples(row: ResultRow, number: int, metrics: Mapping[str, LoggedMetr
     row = well_formed_value(row)
     identity = str(row.get("id", ""))
     doc = {name: value for name, value in row.items() if name not in _SHOWN}
-    target, requests = written_target(row.get("target")), _requests(row)
+    right, requests = row.get("target"), _requests(row)
+    target = str(right) if isinstance(right, (list, int, float)) else written(right)
     first = next((request["arg_0"] for request in requests.arguments.values()), "")
     scores = row.get("scores")
     known: Mapping[str, Any] = scores if isinstance(scores, dict) else {}
@@ -84,11 +85,6 @@ def logged_samples(row: ResultRow, number: int, metrics: Mapping[str, LoggedMetr
             "target_hash": _digest(target),
             **{metric.metric: _scaled(known[figure], metric) for figure, metric in own.items()},
         }
-
-
-def written_target(target: Any) -> str:
-    """Return the reference as lm-eval writes it."""
-    return str(target) if isinstance(target, (list, int, float)) else written(target)
 
 
 class _Requests(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import math
@@ -387,11 +386,6 @@ def pack(value: Any) -> bytes:
 
 def _compressed(text: str) -> bytes:
     return gzip.compress(text.encode("utf-8", "backslashreplace"), compresslevel=6, mtime=0)
-
-
-def element_text(content: bytes) -> str:
-    """Return a compressed file as it stands in the page."""
-    return base64.b64encode(content).decode("ascii")
 
 
 def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> PackedRun:

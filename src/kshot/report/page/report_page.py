@@ -25,7 +25,6 @@ from kshot.report.page.packed_samples import (
     PackedRun,
     SamplePairs,
     SamplesRead,
-    element_text,
     flipped_numbers,
     pack,
     packed_run,
@@ -124,7 +123,8 @@ def document(page: Page) -> Iterator[str]:
     made = together(("Made by kshot ", tag("span", __version__), ". This file needs no network and sends nothing."))
     yield f"</main>\n{tag('footer', tag('p', made, class_='soft'))}\n"
     for name, content in page.files.items():
-        yield f"{tag('script', Markup(element_text(content)), type='application/json', id=name)}\n"  # noqa: S704 - base64
+        packed = Markup(base64.b64encode(content).decode("ascii"))  # noqa: S704 - it has no sign of HTML
+        yield f"{tag('script', packed, type='application/json', id=name)}\n"
     yield f"{constant.script}\n</body>\n</html>\n"
 
 
