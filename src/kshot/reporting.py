@@ -157,10 +157,10 @@ def _check_replaceable(path: Path) -> None:
 
 
 def _written(runs: Sequence[PageRun], path: Path, *, at_end: bool = False) -> WrittenReport:
-    made = report_page(runs, *_compared(runs), MAX_BYTES)
+    page, samples = report_page(runs, *_compared(runs), MAX_BYTES)
     with new_version(path, "report" if at_end else "export", fsync=not at_end, otherwise=OTHER_FILE) as file:
-        file.writelines(document(made.page))
-    return WrittenReport(path, path.stat().st_size, made.here, made.all)
+        file.writelines(document(page))
+    return WrittenReport(path, path.stat().st_size, *samples)
 
 
 def _compared(runs: Sequence[PageRun]) -> tuple[Comparison | None, str]:

@@ -38,7 +38,7 @@ from kshot.report.sample_look import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
 from kshot.report.setting_table import setting_table
 from kshot.report.verdicts import correction, shown_measures
-from kshot.report.view import Column, TableView
+from kshot.report.view import Cell, Column, TableView
 from kshot.runs.headline import TaskOnModel, grouped, headlines, task_rows
 from kshot.runs.record import read_record
 from kshot.runs.sample_filters import meant
@@ -313,7 +313,7 @@ def _widths(view: TableView) -> list[tuple[Column, int]]:
     return list(zip(view.columns, widths(view), strict=True))
 
 
-_SIGNS = {True: ("+", "bold green"), False: ("-", "bold red")}
+_SIGNS = {True: Cell("+", tone="good"), False: Cell("-", tone="bad")}
 _MAX_NAME, _MIN_TEXT = 20, 8
 _FLIP_SIDES = ("baseline", "this run")
 _FLIP_GAP = 2
@@ -362,15 +362,12 @@ def _flips_table(flips: Sequence[Flip], rows: Sequence[ResultRow], *, graded: bo
     most_name = _MAX_NAME if sum(widths) > room else max(widths)
     narrow = [min(each, most_name) for each in widths[: len(names)]]
     most = fair_width(widths[len(names) :], room - sum(narrow), _MIN_TEXT)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     limits = [most_name] * len(names) + [most] * len(texts)
     ways = [shortened] * len(names) + [cut] * len(texts)  # the ends of names tell them apart, those of texts do not
-    for name, limit in zip(("", *(name for name, _ in columns)), (1, *limits), strict=True):
-        table.add_column(cell(cut(name, limit)), no_wrap=True)
-    for at, flip in enumerate(flips):
-        shown = (cell(fit(cells[at], limit)) for (_, cells), limit, fit in zip(columns, limits, ways, strict=True))
-        table.add_row(cell(*_SIGNS[flip.found["won"]]), *shown)
-    return table
+    view = TableView([Column("", wraps=False)], [[_SIGNS[flip.found["won"]]] for flip in flips])
+    for (name, cells), limit, fit in zip(columns, limits, ways, strict=True):
+        view = view.joined(Column(cut(name, limit), wraps=False), [fit(text, limit) for text in cells])
+    return drawn(view)
 
 
 def _names(flips: Sequence[Flip], pairs: PairNames, *, several: bool) -> list[tuple[str, list[str]]]:

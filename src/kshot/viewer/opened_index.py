@@ -183,10 +183,6 @@ class UnfitIndexError(Exception):
     """The index says something else of a sample than ``samples.jsonl`` does."""
 
 
-class RestingIndexError(Abandoned):
-    """The index was closed while somebody had it; the run has another."""
-
-
 class _Found(NamedTuple):
     n: int
     place: int
@@ -222,7 +218,7 @@ class OpenedIndex:
         """Keep other threads from the connection, and from closing it."""
         with self._lock:
             if self._closed:
-                raise RestingIndexError
+                raise Abandoned  # the run has another one
             yield
 
     # ---- scales ----

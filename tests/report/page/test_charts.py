@@ -7,9 +7,9 @@ import pytest
 
 from kshot.report.page.calibration_section import ReliabilityBin, reliability_chart
 from kshot.report.page.charts import (
+    CellsRow,
     Chart,
     IntervalRow,
-    StackedRow,
     chart_grid,
     folded,
     interval_chart,
@@ -18,7 +18,7 @@ from kshot.report.page.charts import (
     table_html,
 )
 from kshot.report.page.charts_lines import line_chart
-from kshot.report.page.lookup_section import HeatRow, heat_map
+from kshot.report.page.lookup_section import heat_map
 from kshot.report.page.markup import tag
 from kshot.report.page.report_page import web_file
 from kshot.report.page.svg import SERIES, SHADES
@@ -43,8 +43,8 @@ def charts(name="a"):
         interval_chart("c1", name, [row], bounds=[0, 100]),
         interval_chart("c2", name, [row], reference=(0.0, "no difference")),
         line_chart("c3", name, ["1", name], [Series(name, [found, other])], across=name, band=(name, [(1, 2), None])),
-        heat_map("c4", name, [name, "b"], [HeatRow(name, [found, None], name)], across=name),
-        stacked_bars("c5", name, [name, "other"], [StackedRow(name, [found, figure(10.0)], name)], across=name),
+        heat_map("c4", name, [name, "b"], [CellsRow(name, [found, None], name)], across=name),
+        stacked_bars("c5", name, [name, "other"], [CellsRow(name, [found, figure(10.0)], name)], across=name),
         reliability_chart("c6", name, bins, notes=[name]),
     ]
 
@@ -119,7 +119,7 @@ def test_names_that_would_be_cut_to_the_same_text_lose_what_they_share(chart):
     if chart == "intervals":
         made = interval_chart("c", "t", [IntervalRow(name, figure(1.0)) for name in NAMES])
     else:
-        made = stacked_bars("c", "t", ["kind"], [StackedRow(name, [figure(1.0)]) for name in NAMES], across="x")
+        made = stacked_bars("c", "t", ["kind"], [CellsRow(name, [figure(1.0)]) for name in NAMES], across="x")
     (narrow,) = with_class(tree(made.html), "narrow")
     shown = [each for each in narrow.iter("text") if each.get("class") == "name"]
     assert [each.text for each in shown] == ["…UR:20…", "…UR:40…", "…NLFirst:20…", "…NLFirst:40…"]
@@ -161,14 +161,14 @@ def test_points_of_a_line_are_where_the_scale_has_them():
 
 
 def test_cells_of_a_heat_map_print_their_values():
-    page = heat_map("c", "t", ["10", "20"], [HeatRow("a", [figure(0.0), figure(100.0)])], across="length").html
+    page = heat_map("c", "t", ["10", "20"], [CellsRow("a", [figure(0.0), figure(100.0)])], across="length").html
     shades = with_class(tree(page), "cell")
     assert [each.get("class") for each in shades] == ["cell h0", "cell h9"]
     assert [text_of(each.find("text")) for each in shades] == ["0.00", "100.00"]
 
 
 def test_parts_of_a_bar_add_up_and_have_patterns():
-    rows = [StackedRow("a", [figure(10.0), figure(0.0), figure(30.0)])]
+    rows = [CellsRow("a", [figure(10.0), figure(0.0), figure(30.0)])]
     page = stacked_bars("c", "t", ["x", "y", "z"], rows, across="%").html
     wide = with_class(tree(page), "wide")[-1]
     boxes = [each for each in wide.iter("rect") if each.get("class") == "part"]

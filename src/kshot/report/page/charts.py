@@ -382,11 +382,11 @@ _PATTERNS = ("", "M0 6L6 0", "M0 3H6", "M0 0L6 6", "M3 0V6", "M0 0L6 6M0 6L6 0",
 
 
 @dataclass(frozen=True, slots=True)
-class StackedRow:
-    """A bar: its name, and a figure for each part. ``group`` is a heading above it."""
+class CellsRow:
+    """A row of a heat map or a bar: its name, and a figure for each column or part. ``group`` is a heading above it."""
 
     name: str
-    parts: Sequence[Cell]
+    cells: Sequence[Cell | None]
     group: str = ""
 
 
@@ -394,7 +394,7 @@ def stacked_bars(
     id_: str,
     title: str,
     kinds: Sequence[str],
-    rows: Sequence[StackedRow],
+    rows: Sequence[CellsRow],
     *,
     across: str,
     limit: int = MAX_DRAWN,
@@ -402,7 +402,7 @@ def stacked_bars(
 ) -> Chart:
     """Draw a bar for each of the first rows: parts of one kind have one colour and pattern. The table has more."""
     drawn = rows[:limit]
-    totals = [sum(part.number or 0.0 for part in row.parts) for row in drawn]
+    totals = [sum(part.number or 0.0 for part in row.cells if part) for row in drawn]
     ticks = nice_ticks(0.0, max([*totals, 1e-9]), 4)
     scale = Scale(0.0, ticks[-1])
     groups = [row.group for row in drawn]
@@ -418,8 +418,8 @@ def stacked_bars(
             layer.append(layout.plot(start, end, _bar(id_, kinds, row, place.middle, scale)))
         parts.append(layout.layer(layer))
     picture = drawing(id_, title, parts, width=None, height=bottom + _BARS_BOTTOM, class_="stacked")
-    parts_of_rows = ((row, *each) for row in rows for each in zip(kinds, row.parts, strict=True))
-    lines = (((row.group, row.name, kind), part, ()) for row, kind, part in parts_of_rows if part.number)
+    parts_of_rows = ((row, *each) for row in rows for each in zip(kinds, row.cells, strict=True))
+    lines = (((row.group, row.name, kind), part, ()) for row, kind, part in parts_of_rows if part and part.number)
     table = numbers_behind(("", "", "kind"), lines)
     notes = (*notes, *left_out(len(drawn), len(rows), "bars"))
     return Chart(id_, title, picture, table, notes, _legend(id_, kinds), wide=True)
@@ -433,14 +433,13 @@ def _axis(ticks: Sequence[float], scale: Scale, bottom: float, across: str) -> I
     yield label("50%", bottom + 34, across, "axis mid")
 
 
-def _bar(id_: str, kinds: Sequence[str], row: StackedRow, middle: float, scale: Scale) -> Iterator[Markup]:
+def _bar(id_: str, kinds: Sequence[str], row: CellsRow, middle: float, scale: Scale) -> Iterator[Markup]:
     start, top = 0.0, middle - _BAR / 2
-    for at, (kind, part) in enumerate(zip(kinds, row.parts, strict=True)):
-        value = part.number
-        if not value:
+    for at, (kind, part) in enumerate(zip(kinds, row.cells, strict=True)):
+        if part is None or not part.number:
             continue
-        left, right = scale(start), scale(start + value)
-        start += value
+        left, right = scale(start), scale(start + part.number)
+        start += part.number
         size = {"x": percent(left), "y": top, "width": percent(right - left), "height": _BAR}
         boxes = [tag("rect", **size, class_="part"), tag("rect", **size, fill=f"url(#{id_}-p{at})")]
         title = tag("title", f"{row.name}, {kind}: {part.said}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from markupsafe import Markup
@@ -13,9 +13,9 @@ from kshot.core.records import ResultRow
 from kshot.report.cells import shortened
 from kshot.report.grid import findings, preview_of
 from kshot.report.page.charts import (
+    CellsRow,
     Chart,
     IntervalRow,
-    StackedRow,
     chart_grid,
     interval_chart,
     numbers_behind,
@@ -37,20 +37,11 @@ _MAX_NAME, _MAX_HEAD, _MAX_GROUP = 26, 12, 60
 """Characters of names that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeatRow:
-    """A row of cells: its name, and a figure for each column. ``group`` is a heading above it."""
-
-    name: str
-    cells: Sequence[Cell | None]
-    group: str = ""
-
-
 def heat_map(
     id_: str,
     title: str,
     columns: Sequence[str],
-    rows: Sequence[HeatRow],
+    rows: Sequence[CellsRow],
     *,
     across: str = "",
     scale: tuple[float, float] = (0.0, 100.0),
@@ -65,7 +56,7 @@ def heat_map(
 
 
 class _HeatPlot:
-    def __init__(self, columns: Sequence[str], rows: Sequence[HeatRow], across: str, scale: Scale) -> None:
+    def __init__(self, columns: Sequence[str], rows: Sequence[CellsRow], across: str, scale: Scale) -> None:
         self.rows, self.across, self.scale = rows, across, scale
         self.names = [shortened(row.name, _MAX_NAME) for row in rows]
         self.heads = [shortened(column, _MAX_HEAD) for column in columns]
@@ -171,7 +162,7 @@ class _ModelLookup:
         note = f"Each cell is the share of {each} records that is right."
         if len(self.variants) <= _MAX_GROUPED_VARIANTS:
             rows = [
-                HeatRow(task, found, variant)
+                CellsRow(task, found, variant)
                 for variant in self.variants
                 for task in self.tasks
                 if any(found := [self._figure(variant, task, length) for length in self.lengths])
@@ -186,7 +177,7 @@ class _ModelLookup:
 
     def _by_variant(self, length: int, note: str) -> Chart:
         rows = [
-            HeatRow(variant, [self._figure(variant, task, length) for task in self.tasks]) for variant in self.variants
+            CellsRow(variant, [self._figure(variant, task, length) for task in self.tasks]) for variant in self.variants
         ]
         title = f"Accuracy in % by variant and task, length {length}"
         return heat_map(f"{self.id}-heat-{length}", title, self.tasks, rows, scale=_SCALE, notes=[note])
@@ -226,12 +217,11 @@ class _ModelLookup:
             return
         named = dict.fromkeys(row["error"] for row in self.errors)
         kinds = [kind for kind in named if any(kind in parts and parts[kind]["value"] for parts in found.values())]
-        none = Cell("–")
         rows = []
         for variant, task, length in _few_first(sorted(found, key=lambda cell: -totals[cell]), _MAX_BARS):
             parts = found[variant, task, length]
-            figures = [estimate(self.run, parts[kind], _WHOLE) if kind in parts else none for kind in kinds]
-            rows.append(StackedRow(f"{task}, length {length}", figures, variant))
+            figures = [estimate(self.run, parts[kind], _WHOLE) if kind in parts else None for kind in kinds]
+            rows.append(CellsRow(f"{task}, length {length}", figures, variant))
         without = len(self.cells) - len(found)
         yield stacked_bars(
             f"{self.id}-errors",

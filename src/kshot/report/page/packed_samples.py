@@ -348,7 +348,7 @@ KINDS = {"failed": "f", "flipped": "", "wrong": "wp", "other": "ru"}
 
 
 class Counted(NamedTuple):
-    """How many samples of a kind are in the report, and how many the run has."""
+    """How many samples are in the report, and how many there are."""
 
     here: int
     all: int

@@ -22,6 +22,7 @@ from kshot.report.page.charts import table_html
 from kshot.report.page.comparison_section import between_runs
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.packed_samples import (
+    Counted,
     PackedRun,
     SamplePairs,
     SamplesRead,
@@ -338,18 +339,13 @@ _SHARE_OF_SAMPLES = 4
 """Samples have at least this part of a report, one in so many."""
 
 
-class ReportPage(NamedTuple):
-    """A report, and how many of how many samples it holds."""
-
-    page: Page
-    here: int
-    all: int
-
-
 def report_page(
     runs: Sequence[PageRun], comparison: Comparison | None, not_compared: str, most_bytes: int
-) -> ReportPage:
-    """Read all samples once, and make a report of at most so many bytes. ``not_compared`` says why, if so."""
+) -> tuple[Page, Counted]:
+    """Read all samples once, and make a report of at most so many bytes; return it, and how many samples it holds.
+
+    ``not_compared`` says why the runs are not compared, if so.
+    """
     read = [read_run_samples(run) for run in runs]
     sections = run_sections(runs, {each.run.key: each for each in read})
     if comparison is not None:
@@ -371,7 +367,7 @@ def report_page(
         room -= beyond + _SPARE  # the pairs of samples take their part too
         packed = _packed(read, flipped_numbers(pairs), room)
         page = made(packed)
-    return ReportPage(page, sum(len(each.numbers) for each in packed), sum(map(len, read)))
+    return page, Counted(sum(len(each.numbers) for each in packed), sum(map(len, read)))
 
 
 def _size(page: Page) -> int:
