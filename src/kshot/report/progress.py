@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
@@ -27,14 +26,6 @@ _MAX_DONE_LINES = 6
 _SEPARATOR = " · "
 _ASCII = str.maketrans("━─·…", "#-|.")
 """What stands for signs that a terminal without Unicode lacks."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A piece of a line that is never broken."""
-
-    text: str
-    style: str = ""
 
 
 def progress_view(state: ProgressState, width: int, height: int = 24, *, ascii_only: bool = False) -> RenderableType:
@@ -74,9 +65,7 @@ def progress_lines(state: ProgressState, width: int, height: int = 24) -> list[T
 
 def overall_line(state: ProgressState, width: int) -> Text:
     """Return the bar of the whole run, with its samples, its rate and the time that it still takes."""
-    parts = [
-        (cell(_SEPARATOR if at else "", "dim"), cell(part.text, part.style)) for at, part in enumerate(_overall(state))
-    ]
+    parts = [(cell(_SEPARATOR if at else "", "dim"), part) for at, part in enumerate(_overall(state))]
     text, share = Text.assemble(*chain.from_iterable(parts)), _share(state)
     if share is not None:
         text = Text.assemble((f"{100 * share:5.1f} %  ", "bold"), text)
@@ -90,7 +79,7 @@ def overall_line(state: ProgressState, width: int) -> Text:
 def progress_line(state: ProgressState) -> str:
     """Return the state as one line of plain text, for a log."""
     share = _share(state)
-    parts = [part.text for part in _overall(state)]
+    parts = [part.plain for part in _overall(state)]
     if share is not None:
         parts[0] += f" ({100 * share:.1f} %)"
     running = next((task for task in state.tasks if task.state == "running"), None)
@@ -114,22 +103,22 @@ def _share(state: ProgressState) -> float | None:
     return sum(task.state == "done" for task in state.tasks) / len(state.tasks)
 
 
-def _overall(state: ProgressState) -> list[_Part]:
+def _overall(state: ProgressState) -> list[Text]:
     done, total = state.done, state.total
     if total is not None:
-        parts = [_Part(f"{done:,} of {total:,}", "bold")]
+        parts = [cell(f"{done:,} of {total:,}", "bold")]
     elif state.complete:
         finished = sum(task.state == "done" for task in state.tasks)
-        parts = [_Part(f"{finished:,} of {len(state.tasks):,} tasks", "bold"), _Part(f"{done:,} samples")]
+        parts = [cell(f"{finished:,} of {len(state.tasks):,} tasks", "bold"), cell(f"{done:,} samples")]
     elif state.tasks:
-        parts = [_Part(f"{done:,} samples", "bold"), _Part("the total is not known")]
+        parts = [cell(f"{done:,} samples", "bold"), cell("the total is not known")]
     else:
-        parts = [_Part("preparing", "bold")]
+        parts = [cell("preparing", "bold")]
     rate = next((task.rate for task in state.tasks if task.state == "running"), None)
     if rate is not None:
-        parts.append(_Part(pace(rate)))
+        parts.append(cell(pace(rate)))
     is_open = state.left is not None and (total is None or done < total)
-    parts.append(_Part(f"{duration(state.left or 0)} left" if is_open else f"{duration(state.elapsed)} so far"))
+    parts.append(cell(f"{duration(state.left or 0)} left" if is_open else f"{duration(state.elapsed)} so far"))
     return parts
 
 
@@ -144,7 +133,7 @@ def _model(model: str, tasks: Sequence[TaskProgress], width: int, *, folded: boo
     if states == {"waiting"}:
         if alone:
             return []
-        return list(_flowing(model, [_Part("waits", "dim")], width, indent=""))
+        return list(_flowing(model, [cell("waits", "dim")], width, indent=""))
     lines = list(_flowing(model, [], width, indent="", style="bold"))
     singles: list[TaskProgress] = []
     for group, members in groupby(tasks, key=lambda task: task.group):
@@ -169,12 +158,12 @@ def _model(model: str, tasks: Sequence[TaskProgress], width: int, *, folded: boo
 def _fold(name: str, tasks: Sequence[TaskProgress], what: str, width: int) -> Iterator[Text]:
     """Return one line for many tasks."""
     done = [task for task in tasks if task.state == "done"]
-    parts = [_Part(f"{len(done):,} of {len(tasks):,} {what} done")]
+    parts = [cell(f"{len(done):,} of {len(tasks):,} {what} done")]
     readings = [task.reading for task in done]
     figures = [each.value for each in readings if each.value is not None]
     metrics = {each.label for each in readings}
     if figures and what == "subsets" and len(metrics) == 1 and len(figures) == len(done):
-        parts.append(_Part(f"mean {metrics.pop()} {sum(figures) / len(figures):.1f}", "bold"))
+        parts.append(cell(f"mean {metrics.pop()} {sum(figures) / len(figures):.1f}", "bold"))
     parts += _spent(readings)
     return _flowing(name, parts, width)
 
@@ -182,59 +171,59 @@ def _fold(name: str, tasks: Sequence[TaskProgress], what: str, width: int) -> It
 def _done(task: TaskProgress, width: int) -> Iterator[Text]:
     """Return the line of a task that is done; what it took is told of the running ones and in the results."""
     now = task.reading
-    failed = [_Part(f"{now.failed:,} failed", "red")] if now.failed else []
-    return _flowing(task.task, [_Part(f"{now.done:,} done"), *_figure(now), *failed], width)
+    failed = [cell(f"{now.failed:,} failed", "red")] if now.failed else []
+    return _flowing(task.task, [cell(f"{now.done:,} done"), *_figure(now), *failed], width)
 
 
 def _running(task: TaskProgress, width: int) -> Iterator[Text]:
     """Return the lines of a task that runs."""
     now = task.reading
-    parts = [_Part(f"{now.done:,} done" if task.total is None else f"{now.done:,} of {task.total:,}")]
+    parts = [cell(f"{now.done:,} done" if task.total is None else f"{now.done:,} of {task.total:,}")]
     if now.recalled:
-        parts.append(_Part(f"{now.recalled:,} from the journal"))
+        parts.append(cell(f"{now.recalled:,} from the journal"))
     if now.ahead:
-        parts.append(_Part(f"{now.ahead:,} of later tasks"))
+        parts.append(cell(f"{now.ahead:,} of later tasks"))
     if task.rate is not None:
-        parts.append(_Part(pace(task.rate)))
-    workers = [_Part(now.workers, "dim")] if now.workers else []
+        parts.append(cell(pace(task.rate)))
+    workers = [cell(now.workers, "dim")] if now.workers else []
     return _flowing(task.task, [*parts, *_figure(now), *_spent([now]), *workers], width)
 
 
-def _figure(now: MeterReading) -> Iterator[_Part]:
+def _figure(now: MeterReading) -> Iterator[Text]:
     if now.value is not None:
         ends = "" if now.interval is None else " [{:.1f}, {:.1f}]".format(*now.interval)
-        yield _Part(f"{now.label} {now.value:.1f}{now.mark}{ends}", "bold")
+        yield cell(f"{now.label} {now.value:.1f}{now.mark}{ends}", "bold")
 
 
-def _spent(readings: Sequence[MeterReading]) -> Iterator[_Part]:
+def _spent(readings: Sequence[MeterReading]) -> Iterator[Text]:
     """Yield what went wrong with tasks, and what they took."""
     failed, retried = sum(each.failed for each in readings), sum(each.retried for each in readings)
     if failed:
-        yield _Part(f"{failed:,} failed", "red")
+        yield cell(f"{failed:,} failed", "red")
     if retried:
-        yield _Part(f"{retried:,} retried")
+        yield cell(f"{retried:,} retried")
     read, written = sum(each.prompt_tokens for each in readings), sum(each.completion_tokens for each in readings)
     if read or written:
-        yield _Part(f"{abridged(read)} tokens read, {abridged(written)} written")
+        yield cell(f"{abridged(read)} tokens read, {abridged(written)} written")
     costs = [each.cost_usd for each in readings if each.cost_usd is not None]
     if costs:
-        yield _Part(money(sum(costs)))
+        yield cell(money(sum(costs)))
 
 
 # ---- fitting ----
 
 
-def _flowing(name: str, parts: Sequence[_Part], width: int, indent: str = "  ", style: str = "") -> Iterator[Text]:
+def _flowing(name: str, parts: Sequence[Text], width: int, indent: str = "  ", style: str = "") -> Iterator[Text]:
     """Yield a name and what is said about it: as many lines as needed, each within the width."""
     room = max(8, (width if not parts else width // 2) - len(indent))
     line = Text.assemble(indent, cell(shortened(name, room) if name else "", style))
     empty = not name
     for part in parts:
         separator = "" if empty else "  " if line.plain.strip() and part is parts[0] else _SEPARATOR
-        if not empty and cell_len(line.plain) + cell_len(separator) + cell_len(part.text) > width:
+        if not empty and cell_len(line.plain) + cell_len(separator) + part.cell_len > width:
             yield _within(line, width)
             line, separator = Text(indent + "    "), ""
-        line = Text.assemble(line, cell(separator, "dim"), cell(part.text, part.style))
+        line = Text.assemble(line, cell(separator, "dim"), part)
         empty = False
     yield _within(line, width)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kshot.core.visible import one_line
-from kshot.report.view import Cell, Column, TableView, cell_of
+from kshot.report.view import Cell, TableView, cell_of
 
 _MAX_LINES = 45
 """Lines that fit on a page; a longer table goes on on the next one."""
@@ -50,10 +50,10 @@ def latex_of(tables: Iterable[TableView], label: str, caption: str | None = None
 
     ``caption`` stands in the place of their titles; what explains the signs in a table follows it.
     """
-    found = list(tables)
+    found = list(map(_Layout, tables))
     labels = [label + (f"-{number}" if number > 1 else "") for number in range(1, len(found) + 1)]
     body = "\n".join(_written(table, name, caption) for table, name in zip(found, labels, strict=True))
-    packages = "booktabs, longtable" if any(_is_long(table) for table in found) else "booktabs"
+    packages = "booktabs, longtable" if any(table.is_long for table in found) else "booktabs"
     engine = (
         "" if _KNOWN.fullmatch(body) else "% Some names have characters that need XeLaTeX or LuaLaTeX and a font.\n"
     )
@@ -70,60 +70,45 @@ def is_label(text: str) -> bool:
     return re.fullmatch("[A-Za-z0-9:._/-]+", text) is not None
 
 
-def _names(table: TableView) -> list[Column]:
-    """Return the columns before the figures."""
-    return [column for column in table.columns if column.kind != "figure"]
+class _Layout:
+    """Where the names and figures of a table stand. A wide one needs a smaller font, and a long one several pages.
+
+    The intervals of a few figures stand beside them, and those of more figures are ``stacked`` below them.
+    """
+
+    def __init__(self, given: TableView) -> None:
+        count = sum(column.kind == "figure" for column in given.columns)  # they stand at the end
+        self.is_wide = count > _MAX_BESIDE or len(given.columns) - count > _MAX_LABELS
+        table = self.table = _with_one_metric(given) if self.is_wide else given
+        first = len(table.columns) - count
+        self.names, self.heads = table.columns[:first], table.columns[first:]
+        self.figures = [[cell if isinstance(cell, Cell) else None for cell in row[first:]] for row in table.rows]
+        has_intervals = any(cell and cell.interval for cells in self.figures for cell in cells)
+        self.stacked = has_intervals and count > _MAX_BESIDE
+        self.beside = has_intervals and not self.stacked
+        self.is_long = len(table.rows) * (2 if self.stacked else 1) > _MAX_LINES
 
 
-def _figures(table: TableView) -> list[list[Cell | None]]:
-    """Return the figures of each line."""
-    first = len(_names(table))
-    return [[cell if isinstance(cell, Cell) else None for cell in row[first:]] for row in table.rows]
-
-
-def _is_wide(table: TableView) -> bool:
-    """Whether a page has room for the table only in a smaller font."""
-    names = len(_names(table))
-    return len(table.columns) - names > _MAX_BESIDE or names > _MAX_LABELS
-
-
-def _narrowed(table: TableView) -> TableView:
-    """Return a wide table without its column of metrics, if all of them are one: then the caption names it."""
-    if not _is_wide(table) or "metric" not in table:
-        return table
-    metrics = {each.written for each in table.cells("metric")}
+def _with_one_metric(table: TableView) -> TableView:
+    """Return a table without its column of metrics, if all of them are one: then the caption names it."""
+    metrics = {each.written for each in table.cells("metric")} if "metric" in table else set()
     if len(metrics) != 1:
         return table
-    notes = [f"The metric is {metrics.pop()}.", *table.notes]
-    return replace(table.without("metric"), notes=notes)
+    return replace(table.without("metric"), notes=[f"The metric is {metrics.pop()}.", *table.notes])
 
 
-def _is_stacked(table: TableView) -> bool:
-    """Whether intervals stand below their figures."""
-    return len(table.columns) - len(_names(table)) > _MAX_BESIDE and _has_intervals(table)
-
-
-def _has_intervals(table: TableView) -> bool:
-    return any(cell and cell.interval for cells in _figures(table) for cell in cells)
-
-
-def _is_long(table: TableView) -> bool:
-    return len(table.rows) * (2 if _is_stacked(table) else 1) > _MAX_LINES
-
-
-def _written(given: TableView, label: str, caption: str | None) -> str:
-    table, is_wide = _narrowed(given), _is_wide(given)
-    beside = not _is_stacked(table) and _has_intervals(table)
-    names, figures = _names(table), table.columns[len(_names(table)) :]
-    columns = "".join("l" if name.kind == "words" else "r" for name in names)
-    columns += (r"r@{\hspace{0.4em}}l" if beside else "r") * len(figures)
+def _written(found: _Layout, label: str, caption: str | None) -> str:
+    table = found.table
+    columns = "".join("l" if name.kind == "words" else "r" for name in found.names)
+    columns += (r"r@{\hspace{0.4em}}l" if found.beside else "r") * len(found.heads)
     sentences = [_sentence(table.title if caption is None else caption), *map(latex_text, table.notes)]
     told = f"\\caption{{{' '.join(filter(None, sentences))}}}\\label{{{label}}}"
-    heads = [f"${name.heading}$" if name.heading in {"n", "p"} else latex_text(name.heading) for name in names]
-    heads += [rf"\multicolumn{{{2 if beside else 1}}}{{c}}{{{_name(each.heading, each.parts)}}}" for each in figures]
-    size = [r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"] if is_wide else []
-    lines = list(_lines(table, beside=beside))
-    if _is_long(table):
+    heads = [f"${name.heading}$" if name.heading in {"n", "p"} else latex_text(name.heading) for name in found.names]
+    spanned = 2 if found.beside else 1
+    heads += [rf"\multicolumn{{{spanned}}}{{c}}{{{_name(each.heading, each.parts)}}}" for each in found.heads]
+    size = [r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"] if found.is_wide else []
+    lines = list(_lines(found))
+    if found.is_long:
         head = [r"\toprule", _joined(heads), r"\midrule"]
         top = [rf"\begin{{longtable}}{{{columns}}}", rf"{told}\\", *head, r"\endfirsthead", *head, r"\endhead"]
         body = [*top, *lines, r"\bottomrule", r"\end{longtable}"]
@@ -145,17 +130,16 @@ def _name(text: str, parts: Sequence[str], place: str = "c") -> str:
     return rf"\shortstack[{place}]{{{stacked}}}"
 
 
-def _lines(table: TableView, *, beside: bool) -> Iterator[str]:
+def _lines(found: _Layout) -> Iterator[str]:
     """Yield the lines, each with its intervals in columns of their own, or in a line of its own below."""
-    stacked, count = _is_stacked(table), len(_names(table))
-    for row, cells in zip(table.rows, _figures(table), strict=True):
-        names = [_name(found.written, found.parts, "l") for found in map(cell_of, row[:count])]
-        if beside:
+    for row, cells in zip(found.table.rows, found.figures, strict=True):
+        names = [_name(each.written, each.parts, "l") for each in map(cell_of, row[: len(found.names)])]
+        if found.beside:
             yield _joined([*names, *(part for cell in cells for part in (_value(cell), _interval(cell)))])
             continue
         values = _joined([*names, *map(_value, cells)])
-        yield values + ("*" if stacked else "")  # no page ends between a figure and its interval
-        if stacked:
+        yield values + ("*" if found.stacked else "")  # no page ends between a figure and its interval
+        if found.stacked:
             yield _joined([*([""] * len(names)), *map(_interval, cells)])
 
 
