@@ -59,8 +59,7 @@ def state(index: SampleIndex) -> IndexState:
 
 def waited(index: SampleIndex) -> IndexState:
     """Start an index, and wait until it is ready or failed."""
-    index.start()
-    index._current().wait()
+    index.start().wait()
     return state(index)
 
 

@@ -323,7 +323,7 @@ def test_many_categories_are_counted_in_one_pass(tmp_path):
     rows = [sample(f"q{at}", 100.0, category=f"c{at}") for at in range(3000)]
     index = opened(write_run(tmp_path / "run", rows))
     steps = []
-    index._opened()._connection.set_progress_handler(lambda: steps.append(1), 1000)
+    index.start().result()._connection.set_progress_handler(lambda: steps.append(1), 1000)
     found = index.facets()
     assert [each["name"] for each in found["categories"]] == [f"c{at}" for at in range(3000)]
     assert found["tasks"] == [{"name": "quiz", "count": 3000}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +40,7 @@ from kshot.report.sample_texts import option_letter, written
 from kshot.report.setting_table import setting_table
 from kshot.report.verdicts import correction, shown_measures
 from kshot.report.view import Cell, Column, TableView
-from kshot.runs.headline import TaskOnModel, grouped, headlines, task_rows
+from kshot.runs.headline import grouped, headlines, task_rows
 from kshot.runs.record import read_record
 from kshot.runs.sample_filters import meant
 
@@ -478,7 +479,8 @@ def _options(rows: Sequence[ResultRow], folder: str, given: FlipOptions) -> list
     """Return the options with which ``kshot samples`` finds the samples that flipped; None: there are none."""
     if any("both" not in row for row in rows):
         return None
-    main = _headlines(folder)
+    every = headlines(task_rows(read_record(Path(folder)).results), itemgetter("task", "model"))
+    main = {(row["task"], row["model"]): row["metric"] for row in every}  # by which kshot samples judges
     options: list[str] = []
     if any(main.get((task_of(row, "run"), row["run_model"])) != row["metric"] for row in rows):
         metrics = {row["metric"] for row in rows}
@@ -494,12 +496,6 @@ def _options(rows: Sequence[ResultRow], folder: str, given: FlipOptions) -> list
         options += [part for name in names for part in ("--task", name)]
     options += [part for name in given.categories for part in ("--category", name)]
     return list(map(shlex.quote, options))
-
-
-def _headlines(folder: str) -> Mapping[TaskOnModel, str]:
-    """Return the metric by which ``kshot samples`` judges each task and model of a run."""
-    rows = headlines(task_rows(read_record(Path(folder)).results), lambda row: (row["task"], row["model"]))
-    return {(row["task"], row["model"]): row["metric"] for row in rows}
 
 
 def _meant(names: Sequence[str], known: Sequence[str]) -> set[str]:

@@ -235,15 +235,18 @@ class SampleIndex:
 
     # ---- the index ----
 
-    def start(self) -> None:
-        """Begin to make the index in a thread, unless it is there."""
+    def start(self) -> Background[OpenedIndex]:
+        """Begin to make the index in a thread, unless it is there; return it."""
         with self._lock:
             if self._closed:
                 raise RunError("the viewer has been closed", where=str(self.folder))
-            if self._current() is None:
-                self._stamp = stamp_of(self.folder, _VERSION)
-                stamp, anew = self._stamp, self._mended == self._stamp
-                self._index = Background(lambda progress: self._open(stamp, progress, anew=anew), "sample index")
+            index = self._current()
+            if index is None:
+                stamp = self._stamp = stamp_of(self.folder, _VERSION)
+                anew = self._mended == stamp
+                index = Background(lambda progress: self._open(stamp, progress, anew=anew), "sample index")
+                self._index = index
+            return index
 
     def rest(self) -> None:
         """End the threads and close the files, until somebody asks again: who holds this index may go on."""
@@ -284,24 +287,11 @@ class SampleIndex:
             connection = _written(self.folder, lambda: index_file.build_index(self.folder, stamp, looks, progress))
         return OpenedIndex(self.folder, connection, results)
 
-    def _started(self) -> Background[OpenedIndex] | None:
-        """Start the index, and return it; None if it is put to rest at once."""
-        self.start()
-        with self._lock:
-            return self._index
-
     def _ready(self) -> OpenedIndex:
         """Return the index, or say how far it is; an index that failed raises its error."""
-        index = self._started()
-        if index is None or not index.is_done:
-            raise NotReadyError("indexing", 0.0 if index is None else index.share)
-        return index.result()
-
-    def _opened(self) -> OpenedIndex:
-        """Wait for the index."""
-        index = self._started()
-        if index is None:
-            raise Abandoned
+        index = self.start()
+        if not index.is_done:
+            raise NotReadyError("indexing", index.share)
         return index.result()
 
     def _mending(self, work: Callable[[], T]) -> T:
@@ -371,13 +361,13 @@ class SampleIndex:
 
     def row(self, n: int) -> ResultRow:
         """Return a sample by its line number, from 0."""
-        return self._patiently(lambda: self._opened().row(n))
+        return self._patiently(lambda: self.start().result().row(n))
 
     def scale(self, n: int, metric: str | None = None) -> MetricScale:
         """Return the scale by which a sample is right."""
         row = self.row(n)
         chosen = None if metric in {None, "", HEADLINE} else metric
-        scales = self._patiently(lambda: self._opened().scales(chosen))
+        scales = self._patiently(lambda: self.start().result().scales(chosen))
         return SampleFilter(scales).scale(row)
 
     def passage_texts(self, row: ResultRow) -> Mapping[str, str]:
@@ -386,7 +376,7 @@ class SampleIndex:
 
     def counterparts(self, n: int, other: SampleIndex) -> list[int]:
         """Return the line numbers of the samples of another run that are paired with this one; [] if there is none."""
-        return self._patiently(lambda: self._paired(self._opened(), None, other).result().counterparts(n))
+        return self._patiently(lambda: self._paired(self.start().result(), None, other).result().counterparts(n))
 
     # ---- words and pairs ----
 
@@ -420,7 +410,7 @@ class SampleIndex:
         return index.flips((str(other.folder), other._stamp, query.metric), pairs.flips())
 
     def _paired(self, index: OpenedIndex, metric: str | None, other: SampleIndex) -> Background[Pairs]:
-        theirs = other._opened()
+        theirs = other.start().result()
         with self._lock:
             key = (str(other.folder), other._stamp, metric)
             if key not in self._pairs or self._pairs[key].is_given_up:  # the other run may have been put to rest

@@ -166,7 +166,8 @@ class SamplesRead:
         numbers: list[int] = np.searchsorted(known, places).tolist()
         return numbers
 
-    def _add(self, row: ResultRow, place: int) -> None:
+    def add(self, row: ResultRow, place: int) -> None:
+        """Note where a sample stands, and what is computed of all."""
         key = name_of(row, "task"), name_of(row, "model")
         verdict = self.wanted.scale(row).verdict(row)
         self.places.append(place)
@@ -184,10 +185,10 @@ def read_run_samples(run: PageRun) -> SamplesRead:
     read = SamplesRead(run, SampleFilter(metric_scales(record.results)))
     if record.path is None:
         for at, row in enumerate(record.samples):
-            read._add(row, at)  # noqa: SLF001 - of this module
+            read.add(row, at)
     elif (record.path / SAMPLES).exists():
         for placed in placed_rows(record.path):
-            read._add(placed.row, placed.place)  # noqa: SLF001 - of this module
+            read.add(placed.row, placed.place)
     return read
 
 

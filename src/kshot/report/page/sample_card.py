@@ -303,14 +303,9 @@ def _scores(look: SampleLook) -> dict[str, float | str]:
     found, scale = look.row.get("scores"), look.scale
     scores = found if isinstance(found, dict) else {}
     return {
-        one_line(scale.label if name == scale.metric else name): _number_or_text(value)
-        for name, value in scores.items()
+        one_line(scale.label if name == scale.metric else name): one_line(written(value)) if number is None else number
+        for name, value, number in ((name, value, finite(value)) for name, value in scores.items())
     }
-
-
-def _number_or_text(value: Any) -> float | str:
-    number = finite(value)
-    return one_line(written(value)) if number is None else number
 
 
 # ---- what was asked ----
