@@ -115,7 +115,7 @@ def calibration_section(runs: Sequence[PageRun], read: Mapping[str, SamplesRead]
         return None
     systems, tasks = dict.fromkeys(each.system for each in every), dict.fromkeys(each.task for each in every)
     colours = {system: at for at, system in enumerate(systems)}
-    drawn = sorted(every, key=lambda each: -each.found.samples)[:_MAX_DRAWN]
+    drawn = sorted(every, key=lambda each: -each.found.whole.samples)[:_MAX_DRAWN]
     drawn.sort(key=every.index)
     charts = [
         _chart(f"calibration-{at}", each, _title(each, len(systems), len(tasks)), colours[each.system]).html
@@ -140,8 +140,8 @@ def _chart(id_: str, each: _Calibrated, title: str, series: int) -> Chart:
             mean, right = (Cell(f"{value:.3f}", value) for value in (one.mean_confidence, one.accuracy))
             bins.append(ReliabilityBin(at / BINS, (at + 1) / BINS, mean, right, count_cell(one.samples)))
     told = (
-        f"ECE {100 * found.error:.1f} %: the likeliest option is right in {100 * found.accuracy:.1f} % of "
-        f"{found.samples:,} samples, at a mean probability of {100 * found.confidence:.1f} %."
+        f"ECE {100 * found.error:.1f} %: the likeliest option is right in {100 * found.whole.accuracy:.1f} % of "
+        f"{found.whole.samples:,} samples, at a mean probability of {100 * found.whole.mean_confidence:.1f} %."
     )
     return reliability_chart(id_, title, bins, series=series, notes=[told])
 
@@ -154,9 +154,9 @@ def _table(every: Sequence[_Calibrated], *, several: bool, opened: bool) -> Mark
             *((each.system,) if several else ()),
             *(
                 Cell(f"{100 * value:.1f} %", value)
-                for value in (each.found.error, each.found.accuracy, each.found.confidence)
+                for value in (each.found.error, each.found.whole.accuracy, each.found.whole.mean_confidence)
             ),
-            count_cell(each.found.samples),
+            count_cell(each.found.whole.samples),
         )
         for each in every
     ]

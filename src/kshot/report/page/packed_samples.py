@@ -8,6 +8,7 @@ import math
 import sys
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
@@ -69,25 +70,15 @@ class Calibration:
     bins: list[Bin] = field(default_factory=lambda: [Bin() for _ in range(BINS)])
 
     @property
-    def samples(self) -> int:
-        """How many samples were counted: those with two or more measured options, of which a known one is right."""
-        return sum(each.samples for each in self.bins)
-
-    @property
-    def accuracy(self) -> float:
-        """The share of samples whose likeliest option is right."""
-        return sum(each.right for each in self.bins) / self.samples
-
-    @property
-    def confidence(self) -> float:
-        """The mean probability of the likeliest option."""
-        return sum(each.confidence for each in self.bins) / self.samples
+    def whole(self) -> Bin:
+        """All samples with two or more measured options, of which a known one is right."""
+        sums = (sum(getattr(each, part) for each in self.bins) for part in ("samples", "right", "confidence"))
+        return Bin(*sums)
 
     @property
     def error(self) -> float:
         """The expected calibration error, from 0 to 1."""
-        gaps = (abs(each.right - each.confidence) for each in self.bins)
-        return sum(gaps) / self.samples
+        return sum(abs(each.right - each.confidence) for each in self.bins) / self.whole.samples
 
     def add(self, confidence: float, *, right: bool) -> None:
         """Count a sample."""
@@ -420,7 +411,8 @@ def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> Packed
         if len(made) < len(wanted):
             break
     packed.files[f"{folder}/columns.json"] = pack(columns.as_dict(total=len(read)))
-    packed.counts = _counts(read, flipped, kinds)
+    every = Counter(kind for kind, _ in kept)
+    packed.counts = {kind: Counted(here, every[kind]) for kind, here in kinds.items() if every[kind]}
     return packed
 
 
@@ -448,22 +440,11 @@ class _Room:
         self._share, self.measured = columns / self._lines, True
 
 
-def _counts(read: SamplesRead, flipped: Collection[int], here: Mapping[str, int]) -> dict[str, Counted]:
-    """Return the counts of the kinds that the run has."""
-    every = {kind: sum(read.verdicts.count(letter.encode()) for letter in letters) for kind, letters in KINDS.items()}
-    for number in flipped:
-        letter = chr(read.verdicts[number])
-        every[next(kind for kind, letters in KINDS.items() if letter in letters)] -= letter != "f"
-        every["flipped"] += letter != "f"
-    return {kind: Counted(here[kind], count) for kind, count in every.items() if count}
-
-
 def _in_turn(read: SamplesRead, flipped: Collection[int]) -> Iterator[tuple[str, int]]:
     """Yield the samples in the order in which they are wanted; within a kind, the tasks take turns."""
     held: dict[str, list[list[int]]] = {kind: [[] for _ in read.names] for kind in KINDS}
     kind_of = {letter: kind for kind, letters in KINDS.items() for letter in letters.encode()}
-    turned = set(flipped)
-    failed = ord("f")
+    turned, failed = set(flipped), ord("f")
     for number, (letter, task) in enumerate(zip(read.verdicts, read.tasks, strict=True)):
         kind = "flipped" if number in turned and letter != failed else kind_of[letter]
         held[kind][task].append(number)
