@@ -31,13 +31,13 @@ class ComparisonResult(Comparison):
 
     def to_pandas(self, part: Literal["rows", "categories", "flips"] = "rows") -> pd.DataFrame:
         """Return the rows of a part as a frame of pandas; the ends of the interval are columns of their own."""
-        from kshot.report.frames import pandas_frame
+        from kshot.report.exports.columns import pandas_frame
 
         return pandas_frame(self._rows_of(part))
 
     def to_polars(self, part: Literal["rows", "categories", "flips"] = "rows") -> pl.DataFrame:
         """Return the rows of a part as a frame of polars."""
-        from kshot.report.frames import polars_frame
+        from kshot.report.exports.columns import polars_frame
 
         return polars_frame(self._rows_of(part))
 

@@ -22,7 +22,7 @@ from kshot.runs.run_state import spare_run_folders, spare_runs
 from kshot.runs.sample_filters import with_rules
 
 if TYPE_CHECKING:
-    from kshot.report.exports.row_files import Rows
+    from kshot.report.exports.columns import Rows
     from kshot.report.view import TableView
     from kshot.runs.compared_run import ComparedRun
     from kshot.runs.comparing import Comparison
@@ -195,7 +195,7 @@ class Export:
                 self._write_text(file, runs)
             return
         from kshot.core.extras import require
-        from kshot.report.exports.row_files import write_parquet
+        from kshot.report.exports.columns import write_parquet
 
         require("--to parquet", "pyarrow")
         with new_binary_version(path) as binary:
@@ -203,7 +203,7 @@ class Export:
 
     def _write_text(self, file: IO[str], runs: Sequence[ComparedRun]) -> None:
         if self.to == "csv":
-            from kshot.report.exports.row_files import write_csv
+            from kshot.report.exports.columns import write_csv
 
             write_csv(file, self._rows(runs), raw=self.raw)
         elif self.to == "markdown":

@@ -70,13 +70,13 @@ class Result(RunRecord):
 
     def to_pandas(self, part: Part = "results") -> pd.DataFrame:
         """Return the rows of a part as a frame of pandas: ``ci95_low`` and ``score_EM`` are columns of their own."""
-        from kshot.report.frames import pandas_frame
+        from kshot.report.exports.columns import pandas_frame
 
         return pandas_frame(self._rows(part))
 
     def to_polars(self, part: Part = "results") -> pl.DataFrame:
         """Return the rows of a part as a frame of polars; a column of lists or of several types holds JSON texts."""
-        from kshot.report.frames import polars_frame
+        from kshot.report.exports.columns import polars_frame
 
         return polars_frame(self._rows(part))
 

@@ -11,7 +11,7 @@ import pytest
 
 from kshot import Generated, evaluate
 from kshot.core.export_formats import FORMATS
-from kshot.report.exports.row_files import Columns
+from kshot.report.exports.columns import Columns
 from tests.commands import kshot
 from tests.finished_runs import Item, Points, Replies, Right, finished, task
 from tests.lacking import lack

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.report.frames import flat_rows, pandas_frame, polars_frame
+from kshot.report.exports.columns import flat_rows, pandas_frame, polars_frame
 
 ROWS = [
     {"task": "t", "value": 50.0, "n": 2, "ci95": [1.0, 99.0], "scores": {"EM": 100.0}, "answer": 1, "prompt": "p"},

@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from kshot.report.figures import short_names
-from kshot.report.grid import findings, grids
-from kshot.report.table import details_tables, results_table, spending
+from kshot.report.table import details_tables, findings, grids, results_table, spending
 from kshot.report.verdicts import model_verdicts, spreads, systems_tables, verdicts
 
 

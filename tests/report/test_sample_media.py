@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.core.content import MediaPart, TextPart, content_json, content_text
-from kshot.report.sample_texts import (
+from kshot.report.sample_look import (
     folded_prompt,
     is_conversation,
     question_place,

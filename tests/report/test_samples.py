@@ -9,8 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kshot.report.page.packed_samples import confidence_of
-from kshot.report.sample_look import SampleLook, read_response
-from kshot.report.sample_texts import TextLimit, excerpt, folded_prompt, option_letter
+from kshot.report.sample_look import SampleLook, TextLimit, excerpt, folded_prompt, option_letter, read_response
 from kshot.report.samples import sample_view
 from kshot.runs.sample_filters import MetricScale
 

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from kshot.report.exports.row_files import spreadsheet_cell, write_spreadsheet
+from kshot.report.exports.columns import spreadsheet_cell, write_spreadsheet
 
 FORMULAS = [
     "=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", '=HYPERLINK("http://x")',

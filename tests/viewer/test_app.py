@@ -204,7 +204,7 @@ def test_an_error_that_nobody_foresaw_tells_its_kind_alone(runs, monkeypatch):
 
 
 def test_what_is_no_number_is_null():
-    from kshot.viewer.web_page import json_bytes
+    from kshot.viewer.live import json_bytes
 
     value = {"a": [math.nan, math.inf, 1.5, (True, None)], "b": "\ud800ü"}
     assert json_bytes(value) == '{"a":[null,null,1.5,[true,null]],"b":"\\ud800ü"}'.encode()

@@ -11,8 +11,8 @@ import pytest
 
 from kshot.core.errors import RunError
 from kshot.runs.listing import list_runs
-from kshot.viewer import index_file, index_place
-from kshot.viewer.index_place import APPLICATION_ID
+from kshot.viewer import index_file
+from kshot.viewer.index_file import APPLICATION_ID
 from kshot.viewer.sample_index import SampleIndex
 from tests.viewer.made_runs import ids, opened, page, sample, waited, write_run
 
@@ -45,7 +45,7 @@ def shown(folder):
 @pytest.fixture
 def trusted(monkeypatch):
     """The index is taken for one that kshot has made, whatever is in it: the checks behind that must hold, too."""
-    monkeypatch.setattr(index_place, "is_sealed", lambda _: True)
+    monkeypatch.setattr(index_file, "is_sealed", lambda _: True)
 
 
 def changed(folder, *statements, name="samples.sqlite"):
@@ -213,16 +213,14 @@ def test_drafts_that_were_left_are_removed_after_a_day(folder):
 
 
 def test_a_run_that_cannot_be_written_to_is_indexed_in_the_cache(folder, tmp_path, monkeypatch):
-    from kshot.viewer import index_place
-
-    make = index_place.tempfile.mkstemp
+    make = index_file.tempfile.mkstemp
 
     def refused(**given):
         if given["dir"] == folder:
             raise PermissionError(13, "Permission denied")
         return make(**given)
 
-    monkeypatch.setattr(index_place.tempfile, "mkstemp", refused)
+    monkeypatch.setattr(index_file.tempfile, "mkstemp", refused)
     assert shown(folder) == ["a", "b", "c"]
     assert not (folder / "samples.sqlite").exists()
     assert len(list((tmp_path / "cache").rglob("samples.sqlite"))) == 1
@@ -307,7 +305,7 @@ def test_the_seals_that_were_not_used_for_long_are_forgotten(folder, builds, mon
     for at in range(4):
         (made / str(at)).touch()
         os.utime(made / str(at), (at, at))
-    monkeypatch.setattr(index_place, "_MOST_SEALS", 4)
+    monkeypatch.setattr(index_file, "_MOST_SEALS", 4)
     assert shown(folder) == shown(folder)
     assert len(builds) == 1
     assert {"2", "3"} < {path.name for path in made.iterdir()}

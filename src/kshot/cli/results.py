@@ -11,9 +11,8 @@ from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.failed_parts import mark_legend
 from kshot.core.visible import one_line
 from kshot.report.drawn_table import drawn_views
-from kshot.report.grid import findings, grids
 from kshot.report.subjects import every_subject
-from kshot.report.table import details_tables, results_table, spending
+from kshot.report.table import details_tables, findings, grids, results_table, spending
 from kshot.report.verdicts import model_verdicts, spreads, systems_tables, verdicts
 from kshot.reporting import own_report
 from kshot.runs.swept_rows import SWEEP, is_swept

@@ -35,8 +35,7 @@ from kshot.report.comparison_view import (
 )
 from kshot.report.drawn_table import drawn, widths
 from kshot.report.figures import number, short_names
-from kshot.report.sample_look import ReadResponse, read_response
-from kshot.report.sample_texts import option_letter, written
+from kshot.report.sample_look import ReadResponse, option_letter, read_response, written
 from kshot.report.setting_table import setting_table
 from kshot.report.verdicts import correction, shown_measures
 from kshot.report.view import Cell, Column, TableView

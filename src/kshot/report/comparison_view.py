@@ -10,7 +10,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import shortened
 from kshot.report.figures import number, rounded, signed
-from kshot.report.sample_texts import counted
+from kshot.report.sample_look import counted
 from kshot.report.verdicts import p_value, shown_p
 from kshot.report.view import Cell, Column, Content, TableView, Tone, count_cell, numbers, words
 

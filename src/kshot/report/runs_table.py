@@ -22,7 +22,7 @@ from kshot.core.visible import metric_label, one_line
 from kshot.report.cells import cell, shortened
 from kshot.report.figures import number, short_names
 from kshot.report.quantities import abridged, dollars, duration, money, rough_duration
-from kshot.report.sample_texts import written
+from kshot.report.sample_look import written
 from kshot.runs.run_state import moment
 
 if TYPE_CHECKING:

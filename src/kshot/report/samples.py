@@ -15,15 +15,22 @@ from kshot.report.sample_look import (
     ReadResponse,
     SampleLook,
     SampleOptions,
+    TextLimit,
+    counted,
     cut_notes,
     evidence_mark,
     evidence_ranks,
     evidence_summary,
+    excerpt,
+    figure_text,
     likelihood_text,
     option_words,
+    parts_of,
     rule_words,
+    several,
+    whole_prompt,
+    written,
 )
-from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, parts_of, several, whole_prompt, written
 from kshot.runs.sample_filters import SampleVerdict, name_of
 
 _PROMPT, _REPLY, _SHORT = TextLimit(900, 14), TextLimit(600, 9), TextLimit(240, 4)

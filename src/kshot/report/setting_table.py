@@ -12,7 +12,7 @@ from kshot.core.options import flag
 from kshot.core.visible import one_line
 from kshot.report.cells import cell, cut, shared_start
 from kshot.report.drawn_table import drawn
-from kshot.report.sample_texts import written
+from kshot.report.sample_look import written
 from kshot.report.view import Column, TableView, words
 
 _MIN_COLUMN = 16

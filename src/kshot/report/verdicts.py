@@ -14,7 +14,7 @@ from kshot.core.visible import metric_label, one_line
 from kshot.report.cells import block
 from kshot.report.drawn_table import drawn
 from kshot.report.figures import figure_cell, number, short_names, signed
-from kshot.report.sample_texts import counted
+from kshot.report.sample_look import counted
 from kshot.report.view import Cell, Column, Content, TableView
 
 _SHOWN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")

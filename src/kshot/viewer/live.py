@@ -1,14 +1,20 @@
-"""What pages show of runs: the sections of one that is done, how far another one is, and two runs side by side."""
+"""What pages show of runs: the sections of one that is done, how far another one is, two side by side; and the page."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import signal
+import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from markupsafe import Markup
 
 from kshot.core.errors import KshotError, RunError
 from kshot.core.records import ResultRow
@@ -19,6 +25,7 @@ from kshot.report.page.course_section import unfinished_section
 from kshot.report.page.markup import Section, tag, text
 from kshot.report.page.packed_samples import read_run_samples
 from kshot.report.page.page_run import PageRun
+from kshot.report.page.report_page import SCRIPTS, STATIC_SCRIPTS, STYLES
 from kshot.report.page.run_sections import differing_settings, run_sections
 from kshot.report.page.sample_card import sample_line
 from kshot.report.sample_look import SampleLook
@@ -33,6 +40,7 @@ from kshot.runs.samples_file import SAMPLES
 from kshot.runs.spec_file import SPEC, read_spec
 from kshot.viewer.background import Jobs
 from kshot.viewer.catalog import ListedRun, shown
+from kshot.viewer.security import PAGE_POLICY
 
 
 def page_sections(folder: Path, key: str, name: str, *, samples: bool) -> list[dict[str, str]]:
@@ -232,3 +240,83 @@ class Comparisons:
 def sides_of(runs: Sequence[ListedRun]) -> dict[str, dict[str, str]]:
     """Return the keys and names of a baseline, ``a``, and of the run that is compared with it, ``b``."""
     return {side: {"key": run.key, "name": run.line["name"]} for side, run in zip("ab", runs, strict=True)}
+
+
+# ---- long work, in a process of its own ----
+
+
+def do_job() -> None:
+    """Do the job on stdin, and write what it found to stdout, as JSON; what is wrong with a run is an ``error``."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the viewer, which ends this process
+    job = json.loads(sys.stdin.buffer.read())
+    try:
+        found = _WORK[job["work"]](job)
+    except KshotError as exc:
+        found = {"error": str(exc)}
+    sys.stdout.buffer.write(json.dumps(found).encode())
+
+
+def _compare(job: Mapping[str, Any]) -> dict[str, Any]:
+    from kshot.comparing import compare
+
+    return comparison_page(compare(*job["folders"]), job["keys"])
+
+
+def _sections(job: Mapping[str, Any]) -> dict[str, Any]:
+    return {"sections": page_sections(Path(job["folder"]), job["key"], job["name"], samples=True)}
+
+
+_WORK = {"compare": _compare, "sections": _sections}
+
+
+# ---- the page, and JSON that every browser reads ----
+
+
+_PAGE = Markup("""<!doctype html>
+<html lang="en" data-source="{source}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+{policy}<meta name="referrer" content="no-referrer">
+<title>kshot</title>
+<link rel="icon" href="{icon}">
+{styles}
+</head>
+<body>
+<div id="app"><noscript><p>This page needs JavaScript.</p></noscript></div>
+{scripts}
+</body>
+</html>
+""")
+_POLICY = Markup('<meta http-equiv="Content-Security-Policy" content="{}">\n')
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='7' "
+    "fill='%232563eb'/%3E%3Ccircle cx='8' cy='8' r='2.5' fill='white'/%3E%3C/svg%3E"
+)
+
+
+def web_page(source: Literal["server", "files"]) -> str:
+    """Return the page; ``source`` says where its scripts get their data."""
+    styles = Markup("\n").join(Markup('<link rel="stylesheet" href="web/{}">').format(name) for name in STYLES)
+    names = SCRIPTS if source == "server" else STATIC_SCRIPTS
+    scripts = Markup("\n").join(Markup('<script src="web/{}"></script>').format(name) for name in names)
+    policy = _POLICY.format(PAGE_POLICY) if source == "files" else ""  # a server says it in a header
+    return str(_PAGE.format(source=source, icon=_ICON, policy=policy, styles=styles, scripts=scripts))
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return JSON that every browser reads."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value

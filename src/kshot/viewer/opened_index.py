@@ -25,11 +25,12 @@ from kshot.viewer.index_file import (
     VERDICTS,
     IndexedSample,
     Judged,
+    file_of,
     indexed_samples,
     judged_row,
+    open_read_only,
     raw_bytes,
 )
-from kshot.viewer.index_place import file_of, open_read_only
 
 SampleOrder: TypeAlias = Literal["run", "score", "id", "task", "category", "answer"]
 Flip: TypeAlias = Literal["won", "lost", "flipped"]

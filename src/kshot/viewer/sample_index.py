@@ -28,8 +28,16 @@ from kshot.runs.sample_flips import PairedTask, paired_tasks, right_samples
 from kshot.runs.samples_file import SAMPLES, WORDS, PassageTexts, PlacedRow, placed_rows
 from kshot.viewer import index_file
 from kshot.viewer.background import Abandoned, Background, Progress
-from kshot.viewer.index_file import VERDICTS
-from kshot.viewer.index_place import file_of, new_index, open_existing, open_read_only, samples_size, stamp_of, uri_of
+from kshot.viewer.index_file import (
+    VERDICTS,
+    file_of,
+    new_index,
+    open_existing,
+    open_read_only,
+    samples_size,
+    stamp_of,
+    uri_of,
+)
 from kshot.viewer.opened_index import OpenedIndex, SampleQuery, UnfitIndexError
 
 WORDS_VERSION = 2

@@ -34,11 +34,10 @@ from kshot.runs.run_state import RUNNING
 from kshot.runs.sample_filters import HEADLINE, SampleFilter
 from kshot.viewer.background import Jobs
 from kshot.viewer.catalog import Catalog, ListedRun, UnknownRun
-from kshot.viewer.live import Comparisons, RunPages, live_line
+from kshot.viewer.live import Comparisons, RunPages, json_bytes, live_line, web_page
 from kshot.viewer.opened_index import sample_query, whole_number
 from kshot.viewer.sample_index import NotReadyError, SampleIndex
 from kshot.viewer.security import HEADERS, LOOPBACK, Access, Asked, RefusedRequest, cookie_name, refusal, way_in
-from kshot.viewer.web_page import json_bytes, web_page
 
 _MAX_ROWS = 1000
 _MAX_OFFSET = 10**12
@@ -234,10 +233,7 @@ def _told(_: Request, exc: Exception) -> Response:
 
 def _http_error(request: Request, exc: Exception) -> Response:
     status = getattr(exc, "status_code", 500)
-    what = "there is nothing at this address" if status == NOT_FOUND else str(exc)
-    if request.url.path.startswith("/api/"):
-        return JsonAnswer({"error": what}, status)
-    return PlainTextResponse(f"kshot view: {what}\n", status)
+    return _refused(request.url.path, status, "there is nothing at this address" if status == NOT_FOUND else str(exc))
 
 
 class _Guard:
@@ -252,7 +248,7 @@ class _Guard:
         asked = _asked(scope)
         way = refusal(asked) or way_in(asked, self._access, self._cookie)
         if isinstance(way, RefusedRequest):
-            await _refused(asked, way)(scope, receive, _with(send, {}))
+            await _refused(asked.path, *way)(scope, receive, _with(send, {}))
             return
         if way == "cookie":
             await self._app(scope, receive, _with(send, {}))
@@ -274,10 +270,10 @@ def _asked(scope: Scope) -> Asked:
     return Asked(scope["method"], scope["path"], scope["query_string"].decode("latin-1"), headers)
 
 
-def _refused(asked: Asked, why: RefusedRequest) -> Response:
-    if asked.path.startswith("/api/"):
-        return JsonAnswer({"error": why.why}, why.status)
-    return PlainTextResponse(f"kshot view: {why.why}\n", why.status)
+def _refused(path: str, status: int, why: str) -> Response:
+    if path.startswith("/api/"):
+        return JsonAnswer({"error": why}, status)
+    return PlainTextResponse(f"kshot view: {why}\n", status)
 
 
 def _with(send: Send, more: dict[str, str]) -> Send:

@@ -25,8 +25,7 @@ from kshot.runs.record import read_record
 from kshot.runs.sample_filters import SampleFilter, metric_scales
 from kshot.runs.samples_file import PassageTexts, sample_rows
 from kshot.viewer.catalog import Catalog, ListedRun
-from kshot.viewer.live import RunPages, comparison_page, sides_of
-from kshot.viewer.web_page import json_bytes, web_page
+from kshot.viewer.live import RunPages, comparison_page, json_bytes, sides_of, web_page
 
 _MAX_METRICS = 20
 

@@ -9,7 +9,7 @@ import pytest
 
 from kshot.core.errors import RunError
 from kshot.core.shareable import well_formed
-from kshot.report.exports.row_files import Columns, write_csv, write_parquet
+from kshot.report.exports.columns import Columns, write_csv, write_parquet
 
 HOSTILE = [
     "=1+1",

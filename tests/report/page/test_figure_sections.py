@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import kshot
-from kshot.report.grid import findings
 from kshot.report.page.figure_sections import headline_section
 from kshot.report.page.lookup_section import lookup_section
 from kshot.report.page.page_run import PageRun, estimate, field_number, number_html, system_names
 from kshot.report.page.passages_section import passages_section
+from kshot.report.table import findings
 from kshot.report.verdicts import model_verdicts, verdicts
 from kshot.runs.record import RunRecord, read_record
 from tests.report.page.page_reading import (

@@ -23,8 +23,15 @@ from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
-from kshot.report.sample_look import ReadResponse, listed_options, read_response, shots_in_prompts
-from kshot.report.sample_texts import option_letter, shown_content, written
+from kshot.report.sample_look import (
+    ReadResponse,
+    listed_options,
+    option_letter,
+    read_response,
+    shots_in_prompts,
+    shown_content,
+    written,
+)
 from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import finite, task_rows

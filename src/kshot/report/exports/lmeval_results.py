@@ -18,8 +18,7 @@ from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.text_files import FileNames, path_inside
 from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.inspect_logs import ScoreForm, StandardErrors, figures_of, forms_of, run_times
-from kshot.report.sample_look import read_response, shots_in_prompts, task_facts
-from kshot.report.sample_texts import parts_of, written
+from kshot.report.sample_look import parts_of, read_response, shots_in_prompts, task_facts, written
 from kshot.runs.compared_run import by_task, checked_by_task
 from kshot.runs.headline import finite
 from kshot.runs.record import RunRecord

@@ -14,7 +14,7 @@ from kshot.report.page.charts import folded, table_html
 from kshot.report.page.markup import Section, command, tag, text, together
 from kshot.report.quantities import dollars, duration
 from kshot.report.runs_table import spent_lines
-from kshot.report.sample_texts import counted
+from kshot.report.sample_look import counted
 from kshot.report.view import Cell, Content, TableView, count_cell, numbers, words
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.record import failure_line

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from kshot.core.failed_parts import p_text
 from kshot.core.records import ResultRow
 from kshot.report.cells import shortened
-from kshot.report.grid import findings, preview_of
 from kshot.report.page.charts import (
     CellsRow,
     Chart,
@@ -27,6 +26,7 @@ from kshot.report.page.charts_lines import line_chart
 from kshot.report.page.markup import Section, command, tag, together
 from kshot.report.page.page_run import PageRun, estimate, mark_notes, system_names
 from kshot.report.page.svg import Scale, drawing, label, px, shade
+from kshot.report.table import findings, preview_of
 from kshot.report.verdicts import correction
 from kshot.report.view import Cell, Series, TableView, numbers, words
 from kshot.runs.headline import finite

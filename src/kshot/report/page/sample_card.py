@@ -19,21 +19,19 @@ from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.visible import one_line, visible, visible_json
 from kshot.report.cells import shared_start
 from kshot.report.sample_look import (
+    QuestionPlace,
     SampleLook,
+    counted,
     cut_notes,
     evidence_quotes,
     evidence_ranks,
-    likelihood_text,
-    option_words,
-    rule_words,
-)
-from kshot.report.sample_texts import (
-    QuestionPlace,
-    counted,
     is_conversation,
+    likelihood_text,
     option_letter,
+    option_words,
     parts_of,
     question_place,
+    rule_words,
     whole_prompt,
     with_shown_media,
     written,
