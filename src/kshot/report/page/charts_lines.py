@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from markupsafe import Markup
 
@@ -60,6 +61,10 @@ _FORMS = (_Form("wide", 780, 330, 24), _Form("narrow", 356, 290, 12, left=30))
 """A curve has two forms, of which the style sheet shows one: that of a narrow screen is narrower, not smaller."""
 
 
+_Band: TypeAlias = tuple[str, Sequence[tuple[float, float] | None]]
+"""The name of a range, and its ends at each step."""
+
+
 def line_chart(
     id_: str,
     title: str,
@@ -68,7 +73,7 @@ def line_chart(
     *,
     across: str,
     bounds: Sequence[float | None] | None = None,
-    band: tuple[str, Sequence[tuple[float, float] | None]] | None = None,
+    band: _Band | None = None,
     notes: Sequence[Markup | str] = (),
 ) -> Chart:
     """Draw a line for each series over the steps of the axis ``across``.
@@ -77,8 +82,8 @@ def line_chart(
     colours and names, and the others are thin lines; the table has all.
     """
     lines = Lines(steps, series, across, bounds or ())
-    plot = _LinePlot(lines, band)
-    picture = drawing(id_, title, plot.parts(), width=_SMALL.width, height=_SMALL.height, class_=_SMALL.class_)
+    size = {"width": _SMALL.width, "height": _SMALL.height}
+    picture = drawing(id_, title, _line_parts(lines, band), **size, class_=_SMALL.class_)
     return Chart(id_, title, picture, _table(lines), (*notes, *_unnamed(series)))
 
 
@@ -90,9 +95,8 @@ def curve_chart(id_: str, title: str, lines: Lines, *, notes: Sequence[Markup | 
     """
     pictures = []
     for form in _FORMS:
-        plot = _CurvePlot(lines, form)
         own = id_ if form.class_ == "wide" else f"{id_}-{form.class_}"
-        picture = drawing(own, title, plot.parts(), width=form.width, height=form.height, class_="curve")
+        picture = drawing(own, title, _curve_parts(lines, form), width=form.width, height=form.height, class_="curve")
         pictures.append(tag("div", picture, class_=form.class_))
     return Chart(id_, title, together(pictures), _table(lines), (*notes, *_unnamed(lines.series)), wide=True)
 
@@ -148,6 +152,17 @@ class _Plot:
                 if abs(high - low) > least:
                     yield line(px(x), low, px(x), high, f"whisker thin {series_class(number)}")
 
+    def ribbon(self, number: int) -> Iterator[Markup]:
+        """Yield the intervals of a series as one band; that of a single one is a line."""
+        points = self.points(number)
+        known = [(x, *(self.y(end.number or 0.0) for end in f.interval)) for x, _, _, f in points if f.interval]
+        if len(known) > 1:
+            above = [f"{px(x)},{px(high)}" for x, _, high in known]
+            below = [f"{px(x)},{px(low)}" for x, low, _ in reversed(known)]
+            yield tag("polygon", points=" ".join([*above, *below]), class_=f"ribbon {series_class(number)}")
+        else:
+            yield from self.whiskers(number)
+
     def line(self, number: int) -> Iterator[Markup]:
         """Yield a line with its marks; the others of many lines are thin and have none."""
         name, points, many = self.series[number].name, self.points(number), number >= SERIES
@@ -174,65 +189,43 @@ class _Plot:
             yield label(px(start + 3 + form.gap), place + 4, name, class_)
 
 
-class _LinePlot(_Plot):
-    def __init__(self, lines: Lines, band: tuple[str, Sequence[tuple[float, float] | None]] | None) -> None:
-        self.band, self.least = band, _MARKER if len(lines.series) <= _FEW else 2 * _MARKER
-        names = [shortened(each.name, _SMALL.name_room) for each in lines.series[:SERIES]]
-        super().__init__(lines, _SMALL, [*names, *([] if band is None else [band[0]])], axis_ticks(*_scale(lines)))
-
-    def parts(self) -> Iterator[Markup]:
-        """Yield the pieces of the picture, those behind first."""
-        yield from self.axes(9)
-        yield from self._band()
-        for number in reversed(range(len(self.series))):  # the first stands before the others
-            yield from self.whiskers(number, self.least) if number < SERIES else ()
-            yield from self.line(number)
-        yield from self.labels([*self.ends(), *self._end_of_band()])
-
-    def _band(self) -> Iterator[Markup]:
-        if self.band is None:
-            return
-        known = [(self.x(at), *map(self.y, ends)) for at, ends in enumerate(self.band[1]) if ends is not None]
-        outline = [f"{px(x)},{px(high)}" for x, _, high in known] + [f"{px(x)},{px(low)}" for x, low, _ in known[::-1]]
-        yield tag("polygon", tag("title", self.band[0]), points=" ".join(outline), class_="band")
-
-    def _end_of_band(self) -> Iterator[tuple[str, str, float, float]]:
-        if self.band is not None and any(self.band[1]):
-            at, (low, high) = [(at, found) for at, found in enumerate(self.band[1]) if found is not None][-1]
-            yield self.band[0], "name soft", self.x(at), self.y((low + high) / 2)
+def _line_parts(lines: Lines, band: _Band | None) -> Iterator[Markup]:
+    """Yield the pieces of a picture, those behind first; the name of the band stands beside its end."""
+    names = [shortened(each.name, _SMALL.name_room) for each in lines.series[:SERIES]]
+    plot = _Plot(lines, _SMALL, [*names, *([] if band is None else [band[0]])], axis_ticks(*_scale(lines)))
+    yield from plot.axes(9)
+    ends = list(plot.ends())
+    if band is not None:
+        name, levels = band
+        known = [(plot.x(at), *level) for at, level in enumerate(levels) if level is not None]
+        outline = [f"{px(x)},{px(plot.y(high))}" for x, _, high in known]
+        outline += [f"{px(x)},{px(plot.y(low))}" for x, low, _ in known[::-1]]
+        yield tag("polygon", tag("title", name), points=" ".join(outline), class_="band")
+        ends += [(name, "name soft", x, plot.y((low + high) / 2)) for x, low, high in known[-1:]]
+    least = _MARKER if len(lines.series) <= _FEW else 2 * _MARKER
+    for number in reversed(range(len(lines.series))):  # the first stands before the others
+        yield from plot.whiskers(number, least) if number < SERIES else ()
+        yield from plot.line(number)
+    yield from plot.labels(ends)
 
 
-class _CurvePlot(_Plot):
-    def __init__(self, lines: Lines, form: _Form) -> None:
-        names = [_with_last(each, form.name_room) for each in lines.series[:SERIES]] if len(lines.series) > 1 else []
-        values, bounds = _scale(lines)
-        super().__init__(lines, form, names, ticks_within(values, bounds, 7))
-        self.beside = len(lines.series) > _MAX_RIBBONS
-
-    def parts(self) -> Iterator[Markup]:
-        """Yield the pieces of the picture, those behind first."""
-        yield from self.axes(max(int(self.x.step / self.form.character), 3))
-        for number in reversed(range(min(len(self.series), SERIES))):
-            yield from self.whiskers(number) if self.beside else self._ribbon(number)
-        for number in reversed(range(len(self.series))):  # the first stands before the others
-            yield from self.line(number)
-        yield from self.labels(self.ends()) if self.names else self._values()
-
-    def _ribbon(self, number: int) -> Iterator[Markup]:
-        points = self.points(number)
-        known = [(x, *(self.y(end.number or 0.0) for end in f.interval)) for x, _, _, f in points if f.interval]
-        if len(known) > 1:
-            above = [f"{px(x)},{px(high)}" for x, _, high in known]
-            below = [f"{px(x)},{px(low)}" for x, low, _ in reversed(known)]
-            yield tag("polygon", points=" ".join([*above, *below]), class_=f"ribbon {series_class(number)}")
-        else:
-            yield from self.whiskers(number)
-
-    def _values(self) -> Iterator[Markup]:
-        """Yield the figures of the only line above their points."""
-        for number, _ in enumerate(self.series):
-            for x, y, _, found in self.points(number):
-                yield label(px(x), y - 10, found.written, f"mid lines-name {series_class(number)}")
+def _curve_parts(lines: Lines, form: _Form) -> Iterator[Markup]:
+    """Yield the pieces of a picture, those behind first; a line that is alone has its figures above its points."""
+    names = [_with_last(each, form.name_room) for each in lines.series[:SERIES]] if len(lines.series) > 1 else []
+    values, bounds = _scale(lines)
+    plot = _Plot(lines, form, names, ticks_within(values, bounds, 7))
+    plot.beside = len(lines.series) > _MAX_RIBBONS
+    yield from plot.axes(max(int(plot.x.step / form.character), 3))
+    for number in reversed(range(min(len(lines.series), SERIES))):
+        yield from plot.whiskers(number) if plot.beside else plot.ribbon(number)
+    for number in reversed(range(len(lines.series))):  # the first stands before the others
+        yield from plot.line(number)
+    if names:
+        yield from plot.labels(plot.ends())
+        return
+    for number, _ in enumerate(lines.series):
+        for x, y, _, found in plot.points(number):
+            yield label(px(x), y - 10, found.written, f"mid lines-name {series_class(number)}")
 
 
 def _scale(lines: Lines) -> tuple[list[float], Sequence[float | None]]:
