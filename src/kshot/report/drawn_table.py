@@ -234,7 +234,9 @@ _SIDES: dict[Kind, Literal["left", "center"]] = {"words": "left", "share": "cent
 def _drawn(column: Column, content: Content, beside: str, *, stands_out: bool) -> Text:
     found = cell_of(content)
     if column.kind == "share" and found.number is not None:
-        return Text(f" {found.written} ", style=_shade(found.number / 100), justify="center")
+        ends, share = zip(_LOW_COLOUR, _HIGH_COLOUR, strict=True), found.number / 100
+        shade = ",".join(str(round(low + (high - low) * share)) for low, high in ends)
+        return Text(f" {found.written} ", style=Style(color="white", bgcolor=f"rgb({shade})"), justify="center")
     if column.kind == "interval":
         return cell(found.low_high, "dim")
     is_name = stands_out and column.kind == "words"
@@ -242,11 +244,6 @@ def _drawn(column: Column, content: Content, beside: str, *, stands_out: bool) -
     if column.kind == "figure" and found.interval:
         shown.append(beside.format(found.low_high), "dim")
     return shown
-
-
-def _shade(share: float) -> Style:
-    red, green, blue = (round(low + (high - low) * share) for low, high in zip(_LOW_COLOUR, _HIGH_COLOUR, strict=True))
-    return Style(color="white", bgcolor=f"rgb({red},{green},{blue})")
 
 
 # ---- views with charts ----

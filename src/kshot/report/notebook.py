@@ -73,7 +73,9 @@ def _drawn_table(view: TableView, charts: Sequence[str], head: str) -> str:
     lines = _lines(view)
     drawn = [head, *(f"<td>{chart}</td>" for chart in charts)]
     shown = ["".join([*line[:place], chart, *line[place:]]) for line, chart in zip(lines, drawn, strict=False)]
-    return _rows(shown, _rest(view, len(view.columns) + 1))
+    rest = f"… and {len(view.rows) - MAX_ROWS} more: to_pandas() has all of them"
+    more = f'<td colspan="{len(view.columns) + 1}" style="text-align:left">{rest}</td>'
+    return _rows([*shown, *[more] * (len(view.rows) > MAX_ROWS)])
 
 
 def _lines(view: TableView) -> list[list[str]]:
@@ -96,16 +98,8 @@ def _legend(rows: Sequence[ResultRow]) -> str:
     return "".join(f"<div>{_text(line)}</div>" for line in mark_legend(rows))
 
 
-def _rest(view: TableView, columns: int) -> list[str]:
-    """Return the line that counts the rows that are not shown."""
-    if len(view.rows) <= MAX_ROWS:
-        return []
-    rest = f"… and {len(view.rows) - MAX_ROWS} more: to_pandas() has all of them"
-    return [f'<td colspan="{columns}" style="text-align:left">{rest}</td>']
-
-
-def _rows(lines: Sequence[str], more: Sequence[str] = ()) -> str:
-    rows = "".join(f"<tr>{line}</tr>" for line in (*lines, *more))
+def _rows(lines: Sequence[str]) -> str:
+    rows = "".join(f"<tr>{line}</tr>" for line in lines)
     return f'<table style="border-collapse:collapse;border:0">{rows}</table>'
 
 

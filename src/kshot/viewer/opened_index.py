@@ -235,10 +235,6 @@ class OpenedIndex:
                 self._looks[metric] = scales, SampleLooks(self.folder, SampleFilter(scales), full=False)
             return self._looks[metric]
 
-    def metrics(self) -> list[str]:
-        """Return the names of all metrics; the first stands for the headline of each task."""
-        return list(dict.fromkeys((HEADLINE, *(row["metric"] for row in task_rows(self._results)))))
-
     # ---- lists ----
 
     def facets(self, metric: str | None) -> dict[str, Any]:
@@ -259,7 +255,7 @@ class OpenedIndex:
         verdicts = dict(self._run(f"SELECT verdict, count(*) FROM {table} GROUP BY 1"))
         return {
             "total": self.total,
-            "metrics": self.metrics(),
+            "metrics": list(dict.fromkeys((HEADLINE, *(row["metric"] for row in task_rows(self._results))))),
             "tasks": _pairs(found["task"]),
             "models": _pairs(found["model"]),
             "categories": _pairs(found["category"]),

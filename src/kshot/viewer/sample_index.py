@@ -9,7 +9,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,7 +237,7 @@ class SampleIndex:
         self._index: Background[OpenedIndex] | None = None
         self._words: Background[str] | None = None
         self._pairs: dict[tuple[Any, ...], Background[Pairs]] = {}
-        self._passages = PassageTexts(folder)
+        self.passages = PassageTexts(folder)
         self._mended = ""
         self._closed = False
 
@@ -331,9 +331,8 @@ class SampleIndex:
 
     def facets(self, metric: str | None = None) -> dict[str, Any]:
         """Return the names and counts by which samples can be filtered, as the JSON of ``…/facets``."""
-        chosen = None if metric in {None, "", HEADLINE} else metric
         try:
-            return {"state": "ready", "share": 1.0} | self._mending(lambda: self._ready().facets(chosen))
+            return {"state": "ready", "share": 1.0} | self._mending(lambda: self._ready().facets(metric))
         except NotReadyError as exc:
             return exc.facets()
 
@@ -373,14 +372,8 @@ class SampleIndex:
 
     def scale(self, n: int, metric: str | None = None) -> MetricScale:
         """Return the scale by which a sample is right."""
-        row = self.row(n)
-        chosen = None if metric in {None, "", HEADLINE} else metric
-        scales = self._patiently(lambda: self.start().result().scales(chosen))
-        return SampleFilter(scales).scale(row)
-
-    def passage_texts(self, row: ResultRow) -> Mapping[str, str]:
-        """Return the texts of the passages that a sample found first, by id; runs of early versions have none."""
-        return self._passages.of(row)
+        scales = self._patiently(lambda: self.start().result().scales(metric))
+        return SampleFilter(scales).scale(self.row(n))
 
     def counterparts(self, n: int, other: SampleIndex) -> list[int]:
         """Return the line numbers of the samples of another run that are paired with this one; [] if there is none."""

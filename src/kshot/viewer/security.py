@@ -131,8 +131,3 @@ def _cookies(header: str) -> dict[str, str]:
     """Return the cookies of a request; other programs of this machine may have left strange ones."""
     pairs = (each.strip().partition("=") for each in header.split(";"))
     return {name: value for name, _, value in pairs}
-
-
-def cookie_name(port: int) -> str:
-    """Return the name of the cookie: several viewers of one machine do not overwrite each other's."""
-    return f"kshot-{port}"

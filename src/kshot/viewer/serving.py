@@ -37,7 +37,7 @@ from kshot.viewer.catalog import Catalog, ListedRun, UnknownRun
 from kshot.viewer.live import Comparisons, RunPages, json_bytes, live_line, web_page
 from kshot.viewer.opened_index import sample_query, whole_number
 from kshot.viewer.sample_index import NotReadyError, SampleIndex
-from kshot.viewer.security import HEADERS, LOOPBACK, Access, Asked, RefusedRequest, cookie_name, refusal, way_in
+from kshot.viewer.security import HEADERS, LOOPBACK, Access, Asked, RefusedRequest, refusal, way_in
 
 _MAX_ROWS = 1000
 _MAX_OFFSET = 10**12
@@ -177,7 +177,7 @@ def _metric(request: Request) -> str | None:
 def _card(index: SampleIndex, n: int, metric: str | None) -> dict[str, Any]:
     row = index.row(n)
     looks = SampleLooks(index.folder, SampleFilter({}), full=True)
-    return sample_card(looks.of(row, index.scale(n, metric)), n, index.passage_texts(row))
+    return sample_card(looks.of(row, index.scale(n, metric)), n, index.passages.of(row))
 
 
 def _unless_known(request: Request, value: Any) -> Response:
@@ -240,7 +240,8 @@ class _Guard:
     """Lets nobody in but the browser with the link; every answer gets the headers that keep pages safe."""
 
     def __init__(self, app: ASGIApp, access: Access, port: int) -> None:
-        self._app, self._access, self._cookie = app, access, cookie_name(port)
+        self._app, self._access = app, access
+        self._cookie = f"kshot-{port}"  # several viewers of one machine do not overwrite each other's
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # neither a lifespan nor a websocket

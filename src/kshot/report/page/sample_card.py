@@ -165,15 +165,11 @@ def component_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mappin
     known = bool(recorded) or all(hit["id"] in texts for hit in passages)
     cards = []
     for number, each in enumerate(quotes):
-        rank = min(recorded[number], default=None) if recorded else _first_rank(each, passages, texts)
+        having = (rank for rank, hit in enumerate(passages, 1) if evidence_spans(texts.get(hit["id"], ""), [each]))
+        rank = min(recorded[number], default=None) if recorded else next(having, None)
         state = "found" if rank is not None else "missing" if known else "unknown"
         cards.append({"number": number + 1, "quotes": [visible(quote) for quote in each], "rank": rank, "state": state})
     return cards
-
-
-def _first_rank(quotes: Sequence[str], passages: Sequence[ResultRow], texts: Mapping[str, str]) -> int | None:
-    found = (bool(evidence_spans(texts.get(hit["id"], ""), [quotes])) for hit in passages)
-    return next((rank for rank, has in enumerate(found, start=1) if has), None)
 
 
 def _marks(text: str, quotes: Sequence[Sequence[str]]) -> list[tuple[int, int, list[int]]]:
