@@ -166,9 +166,7 @@ LOGGERS = Registry(
 
 def named_loggers(log: Any) -> list[Any]:
     """Return the loggers that a user names, each once: None, a spec, a watcher, or a list of them."""
-    if log is None:
-        return []
-    given = list(log) if isinstance(log, (list, tuple)) else [log]
+    given = list(log) if isinstance(log, (list, tuple)) else [] if log is None else [log]
     for each in given:
         if not isinstance(each, str) and not _is_watcher(each):
             hint = 'Name one, such as "wandb" or "file.py:Class", or give an object of a class that inherits Watcher.'
@@ -178,8 +176,6 @@ def named_loggers(log: Any) -> list[Any]:
 
 def logger_packages(log: Any) -> dict[str, tuple[str, ...]]:
     """Return the packages of kshot's extras that each logger needs, by its name."""
-    if log is None:
-        return {}
     specs = [parse_spec(each) for each in named_loggers(log) if isinstance(each, str)]
     return {spec.name: LOGGERS.packages(spec) for spec in specs}
 

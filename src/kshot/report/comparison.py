@@ -35,7 +35,7 @@ from kshot.report.comparison_view import (
 )
 from kshot.report.drawn_table import drawn, widths
 from kshot.report.figures import number, short_names
-from kshot.report.sample_look import ReadResponse, option_letter, read_response, written
+from kshot.report.sample_look import ReadResponse, option_letter, parts_of, read_response, written
 from kshot.report.setting_table import setting_table
 from kshot.report.verdicts import correction, shown_measures
 from kshot.report.view import Cell, Column, TableView
@@ -315,8 +315,6 @@ def _widths(view: TableView) -> list[tuple[Column, int]]:
 
 _SIGNS = {True: Cell("+", tone="good"), False: Cell("-", tone="bad")}
 _MAX_NAME, _MIN_TEXT = 20, 8
-_FLIP_SIDES = ("baseline", "this run")
-_FLIP_GAP = 2
 _LETTERS = 26
 _MAX_CHARACTERS = 500
 """No terminal is wider; to measure a reply of megabytes would take long."""
@@ -328,11 +326,6 @@ class Flip(NamedTuple):
     found: ResultRow
     before: ResultRow
     after: ResultRow
-
-    @property
-    def sides(self) -> tuple[str, str]:
-        """The labels of the baseline and of the run."""
-        return self.found["baseline"], self.found["run"]
 
     def renamed(self, labels: Mapping[str, str]) -> Flip:
         """Return the sample with other labels of the systems."""
@@ -352,16 +345,16 @@ def flips_view(flips: Sequence[Flip], rows: Sequence[ResultRow], *, width: int) 
 
 
 def _flips_table(flips: Sequence[Flip], rows: Sequence[ResultRow], *, graded: bool, width: int) -> Table:
-    pairs = pair_names([row for row in rows if any(pair_of(row) == flip.sides for flip in flips)])
+    pairs = pair_names([row for row in rows if any(pair_of(row) == pair_of(flip.found) for flip in flips)])
     names, texts = _names(flips, pairs, several=len(set(map(task_name, rows))) > 1), _texts(flips, pairs)
     if graded:
         names.append(("score", [_scores(flip.found) for flip in flips]))
     columns = [(cut(one_line(name), _MAX_NAME), list(map(one_line, cells))) for name, cells in (*names, *texts)]
-    widths = [max(map(cell_len, (name, *cells))) for name, cells in columns]
-    room = width - 1 - _FLIP_GAP * len(columns)
-    most_name = _MAX_NAME if sum(widths) > room else max(widths)
-    narrow = [min(each, most_name) for each in widths[: len(names)]]
-    most = fair_width(widths[len(names) :], room - sum(narrow), _MIN_TEXT)
+    wide = [max(map(cell_len, (name, *cells))) for name, cells in columns]
+    room = width - 1 - _GAP * len(columns)
+    most_name = _MAX_NAME if sum(wide) > room else max(wide)
+    narrow = [min(each, most_name) for each in wide[: len(names)]]
+    most = fair_width(wide[len(names) :], room - sum(narrow), _MIN_TEXT)
     limits = [most_name] * len(names) + [most] * len(texts)
     ways = [shortened] * len(names) + [cut] * len(texts)  # the ends of names tell them apart, those of texts do not
     view = TableView([Column("", wraps=False)], [[_SIGNS[flip.found["won"]]] for flip in flips])
@@ -376,7 +369,7 @@ def _names(flips: Sequence[Flip], pairs: PairNames, *, several: bool) -> list[tu
     if several:
         columns.append(("task", [task_name(flip.found) for flip in flips]))
     if pairs.several:
-        columns.append((pairs.heading, [pairs.names[flip.sides] for flip in flips]))
+        columns.append((pairs.heading, [pairs.names[pair_of(flip.found)] for flip in flips]))
     columns.append(("id", [flip.found["id"] for flip in flips]))
     if any(flip.found["category"] for flip in flips):
         columns.append(("category", [flip.found["category"] or "" for flip in flips]))
@@ -387,7 +380,7 @@ def _texts(flips: Sequence[Flip], pairs: PairNames) -> list[tuple[str, list[str]
     """Return the columns with the answers of both runs, and with what is right."""
     labels = (pairs.baseline, pairs.run)
     if not all(labels) or max(map(cell_len, labels)) > _MAX_NAME:
-        labels = _FLIP_SIDES
+        labels = ("baseline", "this run")
     return [
         (labels[0], [answer_text(flip.before)[:_MAX_CHARACTERS] for flip in flips]),
         (labels[1], [answer_text(flip.after)[:_MAX_CHARACTERS] for flip in flips]),
@@ -411,11 +404,8 @@ def answer_text(row: ResultRow) -> str:
 
 def target_text(row: ResultRow) -> str:
     """Return what would have been right."""
-    target = row.get("target")
     response = read_response(row, "")
-    if isinstance(target, list):
-        return " or ".join(_text(row, each, response, "") for each in target)
-    return _text(row, target, response, "")
+    return " or ".join(_text(row, each, response, "") for each in parts_of(row.get("target")))
 
 
 def _text(row: ResultRow, value: Any, response: ReadResponse, none: str) -> str:
@@ -455,8 +445,8 @@ def sample_commands(
     right and wrong; of graded ones a command for a single sample is named.
     """
     paths = {run["label"]: run["path"] for run in comparison.runs}
-    by_pair = {(row["baseline"], row["run"]): (row["baseline_run"], row["run_run"]) for row in rows}
-    groups = grouped(flips, lambda flip: by_pair[flip.sides])
+    by_pair = {pair_of(row): (row["baseline_run"], row["run_run"]) for row in rows}
+    groups = grouped(flips, lambda flip: by_pair[pair_of(flip.found)])
     several = len(groups) > _MAX_COMMANDS
     for (before, after), shown in list(groups.items())[: 1 if several else None]:
         if paths[before] is None or paths[after] is None:

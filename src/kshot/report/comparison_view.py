@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from kshot.core.failed_parts import failure_mark, side_mark
+from kshot.core.failed_parts import failure_mark, p_text, side_mark
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.cells import shortened
 from kshot.report.figures import number, rounded, signed
 from kshot.report.sample_look import counted
-from kshot.report.verdicts import p_value, shown_p
+from kshot.report.verdicts import shown_p
 from kshot.report.view import Cell, Column, Content, TableView, Tone, count_cell, numbers, words
 
 SENTENCES = 5
@@ -307,7 +307,7 @@ def _line(row: ResultRow, task: str, digits: tuple[int, int], held: Sequence[str
         *(_side(row, side, digits[0]) for side in ("baseline", "run")),
         difference,
         difference,
-        None if p is None else Cell(p_value(row), p),
+        None if p is None else Cell(p_text(p), p),
         Cell(_VERDICTS[row["verdict"]][0], tone=difference.tone),
         *(None if row.get(name) is None else count_cell(row[name]) for name in held),
     ]

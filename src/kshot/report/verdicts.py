@@ -199,12 +199,7 @@ def differs_by(row: ResultRow, mark: str = "") -> str:
 
 def shown_p(row: ResultRow) -> str:
     """Return the p by which a comparison is decided, for a sentence."""
-    return f"p {p_value(row)}"
-
-
-def p_value(row: ResultRow) -> str:
-    """Return that p for a table."""
-    return p_text(row["p_corrected"])
+    return f"p {p_text(row['p_corrected'])}"
 
 
 def corrected_for(family: int) -> str:

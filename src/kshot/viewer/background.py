@@ -122,7 +122,10 @@ class Jobs:
                 self._waiting = [each for each in self._waiting if each is not job]
                 job = self._jobs[name] = _Job(version, work)
                 self._waiting.append(job)
-                self._start()
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._work, name="kshot view jobs", daemon=True)
+                    self._thread.start()
+                self._changed.notify_all()
             self._jobs.move_to_end(name)
             while len(self._jobs) > _KEPT:
                 self._jobs.popitem(last=False)
@@ -144,12 +147,6 @@ class Jobs:
                 process.kill()
         if self._thread is not None:
             self._thread.join()
-
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="kshot view jobs", daemon=True)
-            self._thread.start()
-        self._changed.notify_all()
 
     def _work(self) -> None:
         while True:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -220,19 +220,18 @@ def _last_rows(folder: Path, most: int) -> list[ResultRow]:
     return rows
 
 
+@dataclass
 class Comparisons:
     """Compares runs, one pair at a time; the last comparisons are kept until a file of theirs changes."""
 
-    def __init__(self, jobs: Jobs) -> None:
-        """Take what does long work."""
-        self._jobs = jobs
+    jobs: Jobs
 
     def of(self, baseline: ListedRun, run: ListedRun) -> dict[str, Any]:
         """Return a comparison as JSON; its state is "comparing" until it is made."""
         runs = baseline, run
         folders = [str(each.folder.absolute()) for each in runs]
         work = {"work": "compare", "folders": folders, "keys": [each.key for each in runs]}
-        found = self._jobs.of(("compare", *folders), [_versions(each.folder) for each in runs], work)
+        found = self.jobs.of(("compare", *folders), [_versions(each.folder) for each in runs], work)
         nothing: dict[str, Any] = {"sections": [], **dict.fromkeys(("won", "lost", "both", "neither", "error"))}
         return {"state": "comparing" if found is None else "ready", **nothing, **(found or {}), **sides_of(runs)}
 

@@ -9,11 +9,11 @@ from itertools import combinations
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from kshot.core.failed_parts import mark_legend
+from kshot.core.failed_parts import mark_legend, p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.figures import ends_of, figure_cell, short_names
-from kshot.report.verdicts import p_value, shown_measures
+from kshot.report.verdicts import shown_measures
 from kshot.report.view import Cell, Column, Content, TableView, numbers, words
 from kshot.runs.headline import finite, grouped
 from kshot.runs.pairing import listed
@@ -233,7 +233,7 @@ def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = Tru
     }
     lines: list[list[Content]] = []
     for row in comparisons:
-        p = "–" if finite(row["p_corrected"]) is None else p_value(row)
+        p = "–" if finite(row["p_corrected"]) is None else p_text(row["p_corrected"])
         names: list[Content] = [_compared_task(row), metric_label(row), *(_side_name(row, side) for side in ("a", "b"))]
         few = digits[row["metric"]]
         cell = figure_cell(row, (few, few), "difference", "+", tone="strong" if row["ahead"] is not None else "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from kshot.core.failed_parts import mark_legend
+from kshot.core.failed_parts import mark_legend, p_text
 from kshot.core.records import ResultRow
 from kshot.core.visible import metric_label
 from kshot.report.comparison import ShortNames, comparison_sentences, headline_rows, main_rows
@@ -16,7 +16,7 @@ from kshot.report.figures import short_names
 from kshot.report.page.charts import IntervalRow, chart_grid, folded, interval_chart, sentences
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.page_run import estimate, field_number
-from kshot.report.verdicts import correction, p_value, shown_measures, system_name
+from kshot.report.verdicts import correction, shown_measures, system_name
 from kshot.report.view import Cell, Content, TableView, numbers, words
 from kshot.runs.headline import grouped
 from kshot.runs.swept_rows import SWEEP
@@ -176,7 +176,7 @@ def _pair_cells(run: PageRun, row: ResultRow, names: Mapping[str, str]) -> list[
         systems[row["b"]],
         found,
         found,
-        Cell(p_value(row), row["p_corrected"], run.address(row), "p_corrected"),
+        Cell(p_text(row["p_corrected"]), row["p_corrected"], run.address(row), "p_corrected"),
         *(field_number(run, row, name) for name in ("won", "lost", "tied")),
         "open" if row["ahead"] is None else systems.get(row["ahead"], str(row["ahead"])),
     ]
