@@ -20,7 +20,7 @@ from kshot.core.visible import metric_label, one_line
 from kshot.report.exports.inspect_logs import ScoreForm, StandardErrors, figures_of, forms_of, run_times
 from kshot.report.sample_look import parts_of, read_response, shots_in_prompts, task_facts, written
 from kshot.runs.compared_run import by_task, checked_by_task
-from kshot.runs.headline import finite
+from kshot.runs.headline import TaskOnModel, finite
 from kshot.runs.record import RunRecord
 
 NO_FILTER = "none"
@@ -63,9 +63,9 @@ def logged_samples(row: ResultRow, number: int, metrics: Mapping[str, LoggedMetr
     row = well_formed_value(row)
     identity = str(row.get("id", ""))
     doc = {name: value for name, value in row.items() if name not in _SHOWN}
-    right, requests = row.get("target"), _requests(row)
+    right, (arguments, responses) = row.get("target"), _requests(row)
     target = str(right) if isinstance(right, (list, int, float)) else written(right)
-    first = next((request["arg_0"] for request in requests.arguments.values()), "")
+    first = next((request["arg_0"] for request in arguments.values()), "")
     scores = row.get("scores")
     known: Mapping[str, Any] = scores if isinstance(scores, dict) else {}
     for name in dict.fromkeys(metric.filter for metric in metrics.values()):
@@ -74,9 +74,9 @@ def logged_samples(row: ResultRow, number: int, metrics: Mapping[str, LoggedMetr
             "doc_id": int(identity) if identity.isdecimal() else number,
             "doc": doc,
             "target": target,
-            "arguments": requests.arguments,
-            "resps": requests.responses,
-            "filtered_resps": _filtered(row, requests, own),
+            "arguments": arguments,
+            "resps": responses,
+            "filtered_resps": _filtered(row, responses, own),
             "filter": name,
             "metrics": [metric.metric for metric in own.values()],
             "doc_hash": _digest(json.dumps(doc, indent=2, ensure_ascii=False)),
@@ -86,15 +86,8 @@ def logged_samples(row: ResultRow, number: int, metrics: Mapping[str, LoggedMetr
         }
 
 
-class _Requests(NamedTuple):
-    """What was asked about a document, and the answers, as texts."""
-
-    arguments: dict[str, dict[str, Any]]
-    responses: list[Any]
-
-
-def _requests(row: ResultRow) -> _Requests:
-    """Return the measured texts, each after its context; else the prompt with its replies."""
+def _requests(row: ResultRow) -> tuple[dict[str, dict[str, Any]], list[Any]]:
+    """Return the measured texts, each after its context, and the answers; else the prompt with its replies."""
     measured = [part for part in parts_of(row.get("response")) if isinstance(part, dict) and "logprob" in part]
     if len(measured) == 1 and not row.get("prompt"):  # a document by itself
         arguments = [{"arg_0": measured[0]["text"]}]
@@ -107,7 +100,7 @@ def _requests(row: ResultRow) -> _Requests:
     else:
         arguments = [{"arg_0": _prompt(row.get("prompt")), "arg_1": {}}]
         responses = [list(read_response(row, "").replies)]
-    return _Requests({f"gen_args_{at}": each for at, each in enumerate(arguments)}, responses)
+    return {f"gen_args_{at}": each for at, each in enumerate(arguments)}, responses
 
 
 def _prompt(prompt: Any) -> str:
@@ -115,10 +108,10 @@ def _prompt(prompt: Any) -> str:
     return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False)
 
 
-def _filtered(row: ResultRow, requests: _Requests, metrics: Mapping[str, LoggedMetric]) -> list[Any]:
+def _filtered(row: ResultRow, responses: Sequence[Any], metrics: Mapping[str, LoggedMetric]) -> list[Any]:
     """Return what the filter left of the responses: the answer that was read in a reply."""
     if any(isinstance(each, dict) for each in parts_of(row.get("response"))):
-        return [each[0] for each in requests.responses]
+        return [each[0] for each in responses]
     answers = row.get("answers")
     by_figure: Mapping[str, Any] = answers if isinstance(answers, dict) else {}
     found = next((by_figure[figure] for figure in metrics if figure in by_figure), row.get("answer"))
@@ -151,7 +144,7 @@ def write_results(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> I
     models: dict[str, _Entries] = {}
     for (task, model), rows in by_task(record.iter_samples()):
         path = path_inside(folder / folders.of(model), f"samples_{files.of(task)}_{stamp}.jsonl")
-        for name, entry in _write_task(path, _Asked(record, spec, task, model), rows).items():
+        for name, entry in _write_task(path, record, spec, (task, model), rows).items():
             models.setdefault(model, {}).setdefault(name, {})[task] = entry
         yield path
     for model, entries in models.items():
@@ -170,18 +163,11 @@ def _check_samples(record: RunRecord) -> None:
                 raise UsageError(f"{task} searches, which lm-eval has no form for", hint=hint)
 
 
-class _Asked(NamedTuple):
-    """A task of a run."""
-
-    record: RunRecord
-    spec: Mapping[str, Any]
-    task: str
-    model: str
-
-
-def _write_task(path: Path, asked: _Asked, rows: Iterable[ResultRow]) -> dict[str, Any]:
+def _write_task(
+    path: Path, record: RunRecord, spec: Mapping[str, Any], key: TaskOnModel, rows: Iterable[ResultRow]
+) -> dict[str, Any]:
     """Write the samples of a task, one in memory at a time; return its entries. Samples that failed have no line."""
-    record, spec, task, model = asked
+    task, model = key
     figures = figures_of(record, task, model)
     metrics = logged_metrics(figures)
     errors = StandardErrors(figures, {name: ScoreForm(metric.scale) for name, metric in metrics.items()})
