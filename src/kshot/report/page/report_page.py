@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,13 +109,13 @@ class Page(NamedTuple):
 
 def document(page: Page) -> Iterator[str]:
     """Yield the pieces of the file."""
-    constant = _constant()
+    style, script, policy = _constant()
     yield "<!doctype html>\n"
     yield '<html lang="en" data-source="report">\n<head>\n<meta charset="utf-8">\n'
-    yield f'{GENERATOR} {__version__}">\n{constant.policy}\n'
+    yield f'{GENERATOR} {__version__}">\n{policy}\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
-    yield f"{tag('title', text(page.title))}\n{constant.style}\n</head>\n"
+    yield f"{tag('title', text(page.title))}\n{style}\n</head>\n"
     yield '<body class="report">\n'
     head = (tag("p", "kshot report", class_="overline"), tag("h1", text(page.title)), *page.about)
     yield f"{tag('header', *head, class_='report-head')}\n{_contents(page.sections)}\n<main>\n"
@@ -126,27 +126,19 @@ def document(page: Page) -> Iterator[str]:
     for name, content in page.files.items():
         packed = Markup(base64.b64encode(content).decode("ascii"))  # noqa: S704 - it has no sign of HTML
         yield f"{tag('script', packed, type='application/json', id=name)}\n"
-    yield f"{constant.script}\n</body>\n</html>\n"
+    yield f"{script}\n</body>\n</html>\n"
 
 
-class _Constant(NamedTuple):
-    style: Markup
-    script: Markup
-    policy: Markup
-
-
-@lru_cache(maxsize=1)
-def _constant() -> _Constant:
-    """Return what every report has; it is made once."""
+@cache
+def _constant() -> tuple[Markup, Markup, Markup]:
+    """Return the style, the script and the policy that every report has; they are made once."""
     style = _inline("style", "\n".join(map(web_file, REPORT_STYLES)))
     script = _inline("script", "\n".join(map(web_file, REPORT_SCRIPTS)))
     allowed = {"script-src": _hash(script), "style-src": _hash(style)}
     rules = ["default-src 'none'", *(f"{name} '{each}'" for name, each in allowed.items())]
     rules += ["base-uri 'none'", "form-action 'none'"]
     policy = Markup('<meta http-equiv="Content-Security-Policy" content="{}">').format("; ".join(rules))
-    return _Constant(
-        Markup("<style>{}</style>").format(style), _NOTICE + Markup("\n<script>{}</script>").format(script), policy
-    )
+    return Markup("<style>{}</style>").format(style), _NOTICE + Markup("\n<script>{}</script>").format(script), policy
 
 
 def _inline(kind: str, content: str) -> Markup:
