@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from kshot.viewer.background import Jobs
 from kshot.viewer.opened_index import sample_query
 from kshot.viewer.sample_index import SampleIndex
 
@@ -38,6 +39,12 @@ def opened(folder) -> SampleIndex:
     found = waited(index)
     assert found.state == "ready", found.error
     return index
+
+
+def all_done(jobs: Jobs, seconds: float) -> None:
+    """Wait until all jobs are done, at most this long."""
+    with jobs._changed:
+        jobs._changed.wait_for(lambda: all(job.found is not None for job in jobs._jobs.values()), seconds)
 
 
 class IndexState(NamedTuple):

@@ -3,6 +3,7 @@
 import json
 import queue
 import subprocess
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from kshot.viewer.catalog import Catalog
 from kshot.viewer.live import Comparisons
 from tests.finished_runs import Replies, finished, task
 from tests.viewer.conftest import items
+from tests.viewer.made_runs import all_done
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def made():
     told = []
     work = Jobs(told.append)
     found = Comparisons(work)
-    found.wait, found.close, found.told = work.wait, work.close, told
+    found.wait, found.close, found.told = partial(all_done, work), work.close, told
     yield found
     work.close()
 

@@ -18,6 +18,7 @@ from tests.progress_tasks import task_progress
 from tests.run_folders import START, figure, make_run, session
 from tests.viewer.asking import Clock
 from tests.viewer.conftest import app_over, items
+from tests.viewer.made_runs import all_done
 
 
 def draft(folder, *lines):
@@ -159,13 +160,13 @@ def test_the_sections_that_need_all_samples_of_a_large_run_come_later(tmp_path, 
     first = pages.of(run, None)
     assert first["reading"] is True
     assert first["sections"]
-    jobs.wait(60)
+    all_done(jobs, 60)
     then = pages.of(run, None)
     assert then["reading"] is False
     assert then["sections"] == RunPages().of(run, None)["sections"]
     (run.folder / "samples.jsonl").write_text("no JSON\n")
     assert pages.of(run, None)["reading"] is True
-    jobs.wait(60)
+    all_done(jobs, 60)
     last = pages.of(run, None)
     jobs.close()
     assert last["reading"] is False

@@ -131,11 +131,6 @@ class Jobs:
                 self._jobs.popitem(last=False)
         return job.found
 
-    def wait(self, seconds: float) -> None:
-        """Wait until all jobs are done, at most this long."""
-        with self._changed:
-            self._changed.wait_for(lambda: all(job.found is not None for job in self._jobs.values()), seconds)
-
     def close(self) -> None:
         """End the process that works."""
         with self._changed:
