@@ -184,7 +184,8 @@ def about_runs(runs: Sequence[PageRun], not_compared: str) -> list[Markup]:
     datasets = dict.fromkeys(map(without_options, named))  # the section of settings has the rest
     said = [_listed("model", models.values()), _listed("dataset", shareable(list(datasets)))]
     lines = [tag("p", text(" · ".join(filter(None, said))), class_="soft")]
-    if ended := sorted({when for run in runs if (when := _ended(run))}):
+    ends = [moment(run.spec["sessions"][-1].get("ended")) for run in runs if run.spec.get("sessions")]
+    if ended := sorted({f"{when:%Y-%m-%d %H:%M}" for when in ends if when is not None}):
         told = f"run ended {ended[0]}" if len(ended) == 1 else f"runs ended {ended[0]} to {ended[-1]}"
         lines.append(tag("p", f"{told} UTC", class_="soft"))
     lines += [tag("p", text(f"The runs are not compared: {not_compared}"), class_="warning")] if not_compared else []
@@ -198,13 +199,6 @@ def _listed(noun: str, names: Iterable[Any]) -> str:
     more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
     shown = (shortened(name, _MAX_NAME) for name in known[:_MAX_NAMES])
     return f"{noun if len(known) == 1 else f'{noun}s'} {', '.join(shown)}{more}"
-
-
-def _ended(run: PageRun) -> str:
-    """Say when a run came to its end, in UTC."""
-    sessions = run.spec.get("sessions", ())
-    when = moment(sessions[-1].get("ended")) if sessions else None
-    return "" if when is None else f"{when:%Y-%m-%d %H:%M}"
 
 
 # ---- what has no room ----
@@ -363,7 +357,7 @@ def report_page(
 
 
 def _size(page: Page) -> int:
-    return sum(len(piece.encode("utf-8", "backslashreplace")) for piece in document(page))
+    return sum(map(_bytes, document(page)))
 
 
 def _packed(read: Sequence[SamplesRead], flipped: Mapping[str, set[int]], room: int) -> list[PackedRun]:
