@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from kshot.core.failed_parts import failure_mark, p_text, side_mark
@@ -13,6 +14,7 @@ from kshot.report.figures import number, rounded, signed
 from kshot.report.sample_look import counted
 from kshot.report.verdicts import shown_p
 from kshot.report.view import Cell, Column, Content, TableView, Tone, count_cell, numbers, words
+from kshot.runs.headline import grouped
 
 SENTENCES = 5
 """Comparisons that are told in sentences; the others are counted."""
@@ -141,8 +143,8 @@ def _counted(rest: Sequence[ResultRow]) -> str:
 def warnings(rows: Sequence[ResultRow]) -> list[str]:
     """Say which questions are no part of a comparison: those that one run does not have, and those that failed."""
     told: dict[str, None] = {}
-    for baseline, run in dict.fromkeys((row["baseline"], row["run"]) for row in rows):
-        own = [row for row in rows if (row["baseline"], row["run"]) == (baseline, run) and "average" not in row]
+    for (baseline, run), compared in grouped(rows, pair_of).items():
+        own = [row for row in compared if "average" not in row]
         for name, here, there in (("baseline", baseline, run), ("run", run, baseline)):
             for found, what in (
                 (_by_task(own, name, "only"), f"asked in {here} and not in {there}"),
@@ -286,7 +288,7 @@ def comparison_view(
 
     ``digits`` returns those of figures and of intervals for those that the scale needs.
     """
-    scales = {name: digits_of([row for row in rows if row["metric"] == name]) for name in {r["metric"] for r in rows}}
+    scales = {name: digits_of(own) for name, own in grouped(rows, itemgetter("metric")).items()}
     held = [name for name in COUNTS if any(row.get(name) is not None for row in rows)]
     named = list(map(task_name, rows)) if tasks is None else tasks
     lines = [_line(row, task, digits(scales[row["metric"]]), held) for row, task in zip(rows, named, strict=True)]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import chain, islice
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 from xml.etree import ElementTree as ET
@@ -153,8 +154,7 @@ def _span(rows: Sequence[ResultRow]) -> str:
 def pairing_lines(rows: Sequence[ResultRow]) -> Iterator[str]:
     """Say once for each baseline how many samples were paired, and how many were not."""
     compared = [row for row in rows if row["gate"] == "fail_if_worse" and "only_run" in row and "average" not in row]
-    for path in dict.fromkeys(row["baseline_path"] for row in compared):
-        of_path = [row for row in compared if row["baseline_path"] == path]
+    for of_path in grouped(compared, itemgetter("baseline_path")).values():
         pairs = {(row["baseline_model"], row["run_model"], row["task"]): row for row in of_path}.values()
         counts = ("n", "only_baseline", "only_run", "failed_baseline", "failed_run")
         total = {name: sum(row[name] for row in pairs) for name in counts}
@@ -405,8 +405,7 @@ def _legend(lines: Sequence[str]) -> str:
 def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
     """Yield a table for each baseline."""
     compared = [row for row in gates if row["gate"] == "fail_if_worse" and "difference" in row]
-    for path in dict.fromkeys(row["baseline_path"] for row in compared):
-        rows = [row for row in compared if row["baseline_path"] == path]
+    for path, rows in grouped(compared, itemgetter("baseline_path")).items():
         yield f"### Compared with {_name(path)}"
         view = comparison_view(rows, tasks=gate_subjects(rows), digits=lambda _: (2, 1))
         view = view.changed("verdict", lambda found: Cell(_VERDICTS[found.tone])).renamed({"n": "paired"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from operator import itemgetter
 
 from kshot.core.failed_parts import mark_legend
 from kshot.core.records import ResultRow
@@ -16,7 +17,7 @@ from kshot.report.setting_table import settings_view
 from kshot.report.verdicts import model_verdicts
 from kshot.report.view import Column, Content, TableView, cell_of
 from kshot.runs.comparing import Comparison
-from kshot.runs.headline import failed_samples, finite
+from kshot.runs.headline import failed_samples, finite, grouped
 from kshot.runs.record import RunRecord
 from kshot.runs.swept_rows import SAME, SWEEP
 
@@ -197,8 +198,7 @@ def _differences(rows: Sequence[ResultRow]) -> str:
     names = SYSTEMS if len(systems) > 1 else ()
     view = view.only("task", *names, "metric", "n", "baseline", "run", "difference", "95 %", "p", *COUNTS[:2])
     view = view.renamed(dict(zip(("baseline", "run"), heads, strict=True)))
-    metrics = dict.fromkeys(row["metric"] for row in rows)
-    scales = {metric: _reach([row for row in rows if row["metric"] == metric]) for metric in metrics}
+    scales = {metric: _reach(own) for metric, own in grouped(rows, itemgetter("metric")).items()}
     drawn = [_chart(row, scales[row["metric"]], "difference") for row in rows[:MAX_ROWS]]
     return _drawn_table(view, drawn, _cell("", Column(""), "th")) + _legend(rows[:MAX_ROWS])
 

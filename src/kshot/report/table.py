@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -162,8 +163,7 @@ def grids(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
     """Draw one table for each model: accuracy in percent by variant, task and length."""
     accuracies = [row for row in rows if not row.get("detail") and "gap" not in row]
     lengths = sorted({row["length"] for row in accuracies})
-    for model in dict.fromkeys(row["model"] for row in accuracies):
-        own = [row for row in accuracies if row["model"] == model]
+    for model, own in grouped(accuracies, itemgetter("model")).items():
         counts = sorted({row["n"] for row in own})
         each = "–".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
         title = f"{model}: accuracy in % by length ({each} records each)"

@@ -16,6 +16,7 @@ from kshot.report.drawn_table import drawn
 from kshot.report.figures import figure_cell, number, short_names, signed
 from kshot.report.sample_look import counted
 from kshot.report.view import Cell, Column, Content, TableView
+from kshot.runs.headline import grouped
 
 _SHOWN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")
 """What the table shows of the default measures; ``summary.json`` has them all."""
@@ -141,8 +142,7 @@ def model_verdicts(comparisons: Sequence[ResultRow]) -> Iterator[str]:
 def _sentences(comparisons: Sequence[ResultRow]) -> Iterator[_Sentence]:
     """Yield a sentence for each task and measure."""
     names = short_names(row[side] for row in comparisons for side in ("a_model", "b_model"))
-    for task, measure in dict.fromkeys((row["task"], metric_label(row)) for row in comparisons):
-        pairs = [row for row in comparisons if (row["task"], metric_label(row)) == (task, measure)]
+    for (task, measure), pairs in grouped(comparisons, lambda row: (row["task"], metric_label(row))).items():
         systems = {system for row in pairs for system in (row["a"], row["b"])}
         if len(pairs) < len(systems) * (len(systems) - 1) // 2:  # systems with different chunks cannot all be compared
             continue
