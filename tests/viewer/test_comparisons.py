@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 import kshot
-from kshot.viewer import background, live
+from kshot.viewer import background
 from kshot.viewer.background import Jobs
 from kshot.viewer.catalog import Catalog
 from kshot.viewer.live import Comparisons
@@ -109,7 +109,7 @@ def test_a_process_that_dies_is_an_error_not_a_wait_for_ever(two, made, monkeypa
 
 
 def test_a_process_that_cannot_be_started_is_an_error(two, made, monkeypatch):
-    monkeypatch.setattr(live.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(background.sys, "executable", "/nowhere/python")
     made.of(*two)
     made.wait(60)
     assert "No such file" in made.of(*two)["error"]
@@ -138,7 +138,7 @@ def test_no_file_beside_the_runs_is_imported(two, made, monkeypatch):
     for name in ("json", "kshot", "numpy", "signal", "sitecustomize"):
         (folder / f"{name}.py").write_text(f"open({str(folder / 'IMPORTED')!r}, 'w')")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(live.sys, "path", ["", *live.sys.path])
+    monkeypatch.setattr(background.sys, "path", ["", *background.sys.path])
     made.of(*two)
     made.wait(60)
     assert made.of(*two)["error"] is None
@@ -148,13 +148,15 @@ def test_no_file_beside_the_runs_is_imported(two, made, monkeypatch):
 def test_the_process_speaks_json(two):
     from io import BytesIO, TextIOWrapper
 
+    from kshot.viewer import _job_process as job_process
+
     job = json.dumps({"work": "compare", "folders": [str(run.folder) for run in two], "keys": ["a", "b"]}).encode()
     out = BytesIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live.signal, "signal", lambda *_: None)
-        patch.setattr(live.sys, "stdin", TextIOWrapper(BytesIO(job)))
-        patch.setattr(live.sys, "stdout", TextIOWrapper(out))
-        live.do_job()
+        patch.setattr(job_process.signal, "signal", lambda *_: None)
+        patch.setattr(job_process.sys, "stdin", TextIOWrapper(BytesIO(job)))
+        patch.setattr(job_process.sys, "stdout", TextIOWrapper(out))
+        job_process.main()
         found = json.loads(out.getvalue())
     assert [found[name] for name in ("won", "lost", "both", "neither")] == [1, 0, 1, 1]
     assert 'href="#/run/b/samples?other=a' in found["sections"][0]["html"]

@@ -85,7 +85,7 @@ class Background(Generic[T]):
 
 _KEPT = 32
 _MAX_WORDS = 300
-_BOOT = "import sys; sys.path[:] = sys.argv[1:]; from kshot.viewer.live import do_job; do_job()"
+_BOOT = "import sys; sys.path[:] = sys.argv[1:]; from kshot.viewer._job_process import main; main()"
 """Gives the process the search path of this one, before anything is imported: the folder that it starts in may be that
 of a run, and nothing there is code."""
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
-import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -239,33 +237,6 @@ class Comparisons:
 def sides_of(runs: Sequence[ListedRun]) -> dict[str, dict[str, str]]:
     """Return the keys and names of a baseline, ``a``, and of the run that is compared with it, ``b``."""
     return {side: {"key": run.key, "name": run.line["name"]} for side, run in zip("ab", runs, strict=True)}
-
-
-# ---- long work, in a process of its own ----
-
-
-def do_job() -> None:
-    """Do the job on stdin, and write what it found to stdout, as JSON; what is wrong with a run is an ``error``."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the viewer, which ends this process
-    job = json.loads(sys.stdin.buffer.read())
-    try:
-        found = _WORK[job["work"]](job)
-    except KshotError as exc:
-        found = {"error": str(exc)}
-    sys.stdout.buffer.write(json.dumps(found).encode())
-
-
-def _compare(job: Mapping[str, Any]) -> dict[str, Any]:
-    from kshot.comparing import compare
-
-    return comparison_page(compare(*job["folders"]), job["keys"])
-
-
-def _sections(job: Mapping[str, Any]) -> dict[str, Any]:
-    return {"sections": page_sections(Path(job["folder"]), job["key"], job["name"], samples=True)}
-
-
-_WORK = {"compare": _compare, "sections": _sections}
 
 
 # ---- the page, and JSON that every browser reads ----
