@@ -94,12 +94,11 @@ class Spent:
 def written(spent: Spent) -> dict[str, Any]:
     """Return what a run folder records of a role."""
     found = asdict(spent) | {"unanswered": spent.unanswered + spent.open}
-    aside = {
-        model: kept
-        for model, kinds in spent.aside.items()
-        if (kept := {kind: asdict(each) for kind, each in kinds.items() if is_paid(each, kind)})
-    }
-    return {name: value for name, value in found.items() if name != _ASIDE} | ({_ASIDE: aside} if aside else {})
+    del found[_ASIDE]
+    for model, kinds in spent.aside.items():
+        if paid := {kind: asdict(each) for kind, each in kinds.items() if is_paid(each, kind)}:
+            found.setdefault(_ASIDE, {})[model] = paid
+    return found
 
 
 _ASIDE = "aside"
@@ -180,7 +179,7 @@ class Budget:
     ) -> None:
         """Take the limits; ``earlier`` is what ``record`` was given before. ``kept``: answers outlive the process."""
         self._max_requests, self._max_cost, self._prices = max_requests, max_cost, dict(prices or {})
-        self._roles = read_spent(earlier or {})
+        self._roles = read_spent(earlier) if earlier else {}
         self._record, self._kept = record, kept
         self._recorded, self._recorded_at = self._requests, -math.inf
         self._under_way: dict[str, int] = {}  # started and not answered, by role
@@ -327,28 +326,20 @@ class Budget:
         with self._lock:
             return self._requests
 
-    @property
-    def cost(self) -> float:
-        """What the tokens so far cost, in USD. The limit also counts failed requests, which may have been charged."""
-        with self._lock:
-            return sum(self._price(role, spent) for role, spent in self._roles.items())
+    def tokens(self, *, of_probes: bool = False) -> tuple[int, int, float]:
+        """Return the tokens that all roles have read and written, as far as the replies tell them, and their cost.
 
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """The tokens that all roles have read and written, as far as the replies tell them."""
+        ``of_probes``: those of probes alone. The limit also counts failed requests, which may have been charged.
+        """
+        read, written, cost = 0, 0, 0.0
         with self._lock:
-            roles = self._roles.values()
-            return sum(each.prompt_tokens for each in roles), sum(each.completion_tokens for each in roles)
-
-    @property
-    def probed(self) -> tuple[int, int, float]:
-        """The tokens that probes have read and written, and their cost."""
-        with self._lock:
-            found = [
-                (role, kinds.get(PROBE, Aside())) for role, each in self._roles.items() for kinds in each.aside.values()
-            ]
-            cost = sum(self._price(role, aside) for role, aside in found)
-            return sum(a.prompt_tokens for _, a in found), sum(a.completion_tokens for _, a in found), cost
+            for role, spent in self._roles.items():
+                probes = (kinds.get(PROBE, Aside()) for kinds in spent.aside.values())
+                for each in probes if of_probes else (spent,):
+                    read += each.prompt_tokens
+                    written += each.completion_tokens
+                    cost += self._price(role, each)
+        return read, written, cost
 
     @property
     def priced(self) -> bool:

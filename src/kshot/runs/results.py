@@ -92,6 +92,8 @@ def compared(results: Sequence[TaskResult], rows: Sequence[ResultRow] = ()) -> l
     Passages of different sizes are compared only by measures with a token budget: at equal k, larger passages win by
     their size alone. Models that divide texts into other tokens are not compared per token.
     """
+    if len(results) < 2:  # noqa: PLR2004 - two are compared
+        return []
     groups: dict[str, list[TaskResult]] = {}
     for result in results:
         groups.setdefault(str(result.task.labels.get("benchmark", result.task.name)), []).append(result)
@@ -208,6 +210,8 @@ def corrected_gaps(rows: Sequence[ResultRow]) -> list[ResultRow]:
     ``ahead`` names the task that is more accurate, if the corrected p is below 5 %.
     """
     gaps = [row for row in rows if "gap" in row]
+    if not gaps:
+        return list(rows)
     corrected = iter(holm([row["p"] for row in gaps]))
     return [row | _gap_verdict(row, next(corrected), len(gaps)) if "gap" in row else row for row in rows]
 

@@ -105,23 +105,26 @@ def notes_on_replies(result: TaskResult) -> Iterator[str]:
         yield f"{where}: {name} is left out: {why} ({count} of {len(result.positions)} samples)"
 
 
-def reply_fields(exchanges: Sequence[tuple[Request, Response]]) -> ResultRow:
-    """Return what a row says of its replies: how they ended, what was cut off, and the tokens where they are known.
+_USUAL = {"reasoning": "", "stop_reason": "stop", "cut_tokens": 0, "token_logprobs": None}
+"""What a row may say of its replies, each with the value of which it says nothing."""
 
-    Nothing is said of replies that all came to their end.
-    """
-    reasons = [response.stop_reason for _, response in exchanges if isinstance(response, Generated)]
-    cut = [response.cut_tokens for _, response in exchanges if isinstance(response, Generated | Scored)]
-    row: ResultRow = {}
-    if any(reason != "stop" for reason in reasons):
-        row["stop_reason"] = reasons[0] if len(reasons) == 1 else reasons
-    if any(cut):
-        row["cut_tokens"] = cut[0] if len(cut) == 1 else cut
-    tokens = [response.token_logprobs for _, response in exchanges if isinstance(response, Generated)]
-    if any(each is not None for each in tokens):
-        listed = [None if each is None else token_list(each) for each in tokens]
-        row["token_logprobs"] = listed[0] if len(listed) == 1 else listed
-    return row
+
+def _reply_fields(exchanges: Sequence[tuple[Request, Response]]) -> ResultRow:
+    """Return what a row says of its replies beside their texts, if one of them is not as usual."""
+    told: dict[str, list[Any]] = {name: [] for name in _USUAL}
+    for _, response in exchanges:
+        if isinstance(response, Generated):
+            tokens = response.token_logprobs
+            told["reasoning"].append(response.reasoning)
+            told["stop_reason"].append(response.stop_reason)
+            told["token_logprobs"].append(None if tokens is None else token_list(tokens))
+        if isinstance(response, Generated | Scored):
+            told["cut_tokens"].append(response.cut_tokens)
+    return {
+        name: values[0] if len(values) == 1 else values
+        for name, values in told.items()
+        if values.count(_USUAL[name]) < len(values)
+    }
 
 
 def sample_row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Any] | Failed) -> ResultRow:
@@ -130,10 +133,7 @@ def sample_row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Ma
     row: ResultRow = {"task": task.name, "model": model, "id": sample.id, "question": question_digest(sample)}
     row["prompt"] = shown_prompt(_shown(exchanges)) if exchanges else None
     row["response"] = shown_response(exchanges)
-    thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]
-    if any(thoughts):
-        row["reasoning"] = thoughts[0] if len(thoughts) == 1 else thoughts
-    row |= reply_fields(exchanges)
+    row |= _reply_fields(exchanges)
     if isinstance(outcome.answer, Failed):
         row["answer"] = None
     elif isinstance(outcome.answer, Repeats) and all(
@@ -149,7 +149,8 @@ def sample_row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Ma
     if twins := identical_options(sample.choices):
         row["identical_options"] = twins
     row["target"] = reference(sample.target) if sample.target is not None else None
-    row |= _explained(task, outcome)
+    if task.explain is not None and not isinstance(outcome.answer, Failed):
+        row |= task.explain(sample, bare(outcome.answer))
     if sample.category is not None:
         row["category"] = sample.category
     if failures := failed_replies(outcome):
@@ -166,13 +167,6 @@ def sample_row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Ma
         if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], value)}:
             row["parts"] = parts
     return row
-
-
-def _explained(task: Task[Any], outcome: Outcome[Sample]) -> Mapping[str, Any]:
-    """Return what a task itself says of an answer."""
-    if task.explain is None or isinstance(outcome.answer, Failed):
-        return {}
-    return task.explain(outcome.item, bare(outcome.answer))
 
 
 def _are_shown(options: Sequence[str], response: Any) -> bool:
@@ -232,27 +226,28 @@ def shown_prompt(request: Request) -> Any:
 
 def shown_response(exchanges: Sequence[tuple[Request, Response]]) -> Any:
     """Return one reply as text; several replies, or the likelihoods of options, as a list."""
-    shown = [part for request, response in exchanges for part in _parts(request, response, _shown(exchanges))]
+    main = shown_prompt(_shown(exchanges)) if exchanges else None
+    shown = [part for request, response in exchanges for part in _parts(request, response, main)]
     return shown[0] if len(shown) == 1 and isinstance(shown[0], str) else shown
 
 
-def _measured(found: Likelihood) -> ResultRow:
-    """Return what is known of a likelihood. ``asdict`` would copy it field by field, four times for each sample."""
+def _measured(text: str, found: Likelihood) -> ResultRow:
+    """Return what is known of the likelihood of a text."""
     greedy = {} if found.greedy is None else {"greedy": found.greedy}
     tokens = {} if found.token_logprobs is None else {"token_logprobs": token_list(found.token_logprobs)}
-    return {"logprob": found.logprob, "tokens": found.tokens, **greedy, **tokens}
+    return {"text": text, "logprob": found.logprob, "tokens": found.tokens, **greedy, **tokens}
 
 
-def _parts(request: Request, response: Response, main: Request) -> list[Any]:
+def _parts(request: Request, response: Response, main: Any) -> list[Any]:
+    """Return what a row shows of a response; the prompt with it, where it is not the ``main`` one of the row."""
     match response:
         case Generated(text):
             return [text]
         case Scored(likelihoods) if isinstance(request, Loglik):
-            other = {} if shown_prompt(request) == shown_prompt(main) else {"prompt": shown_prompt(request)}
-            return [
-                {"text": text, **_measured(each), **other}
-                for text, each in zip(request.continuations, likelihoods, strict=True)
-            ]
+            prompt = shown_prompt(request)
+            other = {} if prompt == main else {"prompt": prompt}
+            measured = map(_measured, request.continuations, likelihoods)
+            return [{**each, **other} for each in measured]
         case Ranking(hits):
             return [{"id": hit.id, "score": hit.score} for hit in hits]
         case _:

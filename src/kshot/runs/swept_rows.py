@@ -332,6 +332,8 @@ def swept_pairs(
     ``pair_of(one, other, metric)`` returns the values of two results.
     """
     swept = [result for result in results if result.task.labels.get(SWEEP)]
+    if not swept:
+        return
     averages = [row for row in rows if SWEEP in row and "tasks" in row and row["average"] in AVERAGES]
     parts = {(row["model"], name) for row in averages for name in all_parts(row)}
     alone = [

@@ -202,7 +202,11 @@ class TaskRun:
     def add(self, judgement: Outcome[Outcome[Sample]]) -> None:
         """Add the next sample to the result."""
         result, scores = self.result, judgement.answer
-        outcome = _with_text(_as_scored(result.task, judgement.item))
+        outcome = judgement.item
+        if result.task.keep_thoughts:  # the replies as the task's method got them
+            kept = tuple((asked, as_kept(asked, reply)) for asked, reply in outcome.exchanges)
+            outcome = replace(outcome, exchanges=kept)
+        outcome = _with_text(outcome)
         position, self._scored = self._scored, self._scored + 1
         result.spend((*outcome.exchanges, *judgement.exchanges))
         if self._token_logprobs:
@@ -316,9 +320,10 @@ def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
     tied = answer.tied if isinstance(answer, Explained) else ()
     if chooses and isinstance(answer, Repeats) and bare(answer).tied:
         tied = ("",)
-    for measure in (each for metric in result.task.metrics for each in metric.measures):
-        if measure.rule in tied:
-            result.count("ties", outcome.item.category, measure.name)
+    for metric in result.task.metrics if tied else ():
+        for measure in metric.measures:
+            if measure.rule in tied:
+                result.count("ties", outcome.item.category, measure.name)
     if identical_options(outcome.item.choices):
         result.identical.append(outcome.item.id)
     if chooses and not tied and majority(answer) == UNANSWERED:
@@ -411,13 +416,6 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
     return scores
 
 
-def _as_scored(task: Task[Any], outcome: Outcome[Sample]) -> Outcome[Sample]:
-    """Return an outcome with the replies as the task's method got them."""
-    if not task.keep_thoughts:
-        return outcome
-    return replace(outcome, exchanges=tuple((asked, as_kept(asked, reply)) for asked, reply in outcome.exchanges))
-
-
 def _with_text(outcome: Outcome[Sample]) -> Outcome[Sample]:
     """Fail an outcome whose answer has no text of its own, such as a function that ``eval`` of a reply gave."""
     answer = bare(outcome.answer)
@@ -445,20 +443,13 @@ def _checked_value(measure: Measure, value: Any, where: str) -> Any:
     numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
     if isinstance(value, Absent) or all(isinstance(each, Observation) for each in numbers):
         return value
-    if measure.aggregate.key or value is None or all(isinstance(number, Real) for number in numbers):
-        return _checked_numbers(measure, value, numbers, where)
-    if lost := without_text(value):
-        raise AskFailed(Failed("score", f"{measure.name} gave {lost}, which is not a number"))
-    return Observation(value)
-
-
-def _checked_numbers(measure: Measure, value: Any, numbers: tuple[Any, ...], where: str) -> Any:
-    for number in numbers:
+    numeric = measure.aggregate.key or value is None or all(isinstance(number, Real) for number in numbers)
+    for number in numbers if numeric else (value,):
         if lost := without_text(number):
             raise AskFailed(Failed("score", f"{measure.name} gave {lost}, which is not a number"))
-        if not isinstance(number, Real) or not math.isfinite(number):
+        if numeric and not (isinstance(number, Real) and math.isfinite(number)):
             raise DataError(f"{measure.name} gave {value!r}, which is not a finite number", where=where)
-    return value
+    return value if numeric else Observation(value)
 
 
 def _given(metric: Metric, answer: Any) -> Any:

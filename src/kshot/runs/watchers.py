@@ -163,7 +163,7 @@ class RunMeter:
         self._activity: Callable[[], str] | None = None
         self._lock = threading.Lock()
         self._ahead = self._ahead_recalled = 0
-        self._probed = budget.probed
+        self._probed = budget.tokens(of_probes=True)
         self._begin(None)
 
     def follow_tries(self, tries: Tries) -> None:
@@ -206,7 +206,7 @@ class RunMeter:
                 name, rule = self._figure.name, self._figure.rule
                 with suppress(Exception):  # a plug-in may raise anything; the run itself will tell what is wrong
                     n, value, found = self._figure.read(result)
-            read, written, cost = self._spent()
+            read, written, cost = self._budget.tokens()
             return MeterReading(
                 done=self._done,
                 recalled=self._recalled,
@@ -228,18 +228,15 @@ class RunMeter:
     def end(self) -> None:
         """End a task: probes from now on count to the next one."""
         with self._lock:
-            self._probed = self._budget.probed
+            self._probed = self._budget.tokens(of_probes=True)
 
     def _begin(self, result: TaskResult | None) -> None:
         self._result = result
         self._done = self._failed = self._recalled = 0
-        read, written, cost = self._spent()
-        asked = [now - before for now, before in zip(self._budget.probed, self._probed, strict=True)]
+        (read, written, cost), probed = self._budget.tokens(), self._budget.tokens(of_probes=True)
+        asked = [now - before for now, before in zip(probed, self._probed, strict=True)]
         self._before = (self._retries(), read - int(asked[0]), written - int(asked[1]), cost - asked[2])
         self._figure = RunningFigure(result)
-
-    def _spent(self) -> tuple[int, int, float]:
-        return (*self._budget.tokens, self._budget.cost)
 
     def _retries(self) -> int:
         return sum(tries.retries for tries in self._tries)
