@@ -122,16 +122,22 @@ def _declared(found: Any, name: str) -> Any:
     """Return what a class says of its instances; None if an instance may say something else, or if it is no class."""
     if not isinstance(found, type):  # a plug-in may be any object
         return None
-    members = [member for each in found.__mro__ for member in vars(each).values()]
-    codes = [code for member in members if (code := getattr(member, "__code__", None)) is not None]
-    return None if any(_mentions(code, name) for code in codes) else getattr(found, name, None)
+    for cls in found.__mro__:
+        for member in vars(cls).values():
+            code = getattr(member, "__code__", None)
+            if code is not None and _mentions(code, name):
+                return None
+    return getattr(found, name, None)
 
 
 def _mentions(code: CodeType, name: str) -> bool:
     """Whether code names an attribute, as it must to set it."""
-    keywords = [word for each in code.co_consts if isinstance(each, tuple) for word in each]
-    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
-    return name in (*code.co_names, *code.co_consts, *keywords) or any(_mentions(each, name) for each in inner)
+    if name in (*code.co_names, *code.co_consts):
+        return True
+    for each in code.co_consts:
+        if (isinstance(each, tuple) and name in each) or (isinstance(each, CodeType) and _mentions(each, name)):
+            return True
+    return False
 
 
 SettingsT = TypeVar("SettingsT", bound=Options)

@@ -96,8 +96,9 @@ def content_text(content: Content) -> str:
 
 def media_in(contents: Iterable[Content]) -> list[MediaPart]:
     """Return the media of some contents, in order."""
-    parts = (part for content in contents if not isinstance(content, str) for part in content)
-    return [part for part in parts if isinstance(part, MediaPart)]
+    return [
+        part for content in contents if not isinstance(content, str) for part in content if isinstance(part, MediaPart)
+    ]
 
 
 def needs(parts: Iterable[MediaPart]) -> frozenset[str]:

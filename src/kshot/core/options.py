@@ -181,12 +181,10 @@ class Options:
 
     def changed(self, *owners: type[Options]) -> dict[str, Any]:
         """Return the values that differ from their defaults; with ``owners``, only those that these classes declare."""
-        wanted = {name for owner in owners or (type(self),) for name in owner.declared()}
-        values = self.values()
+        declared = self.declared()
+        wanted = settings_names(*owners) if owners else declared
         return {
-            name: values[name]
-            for name, declared in self.declared().items()
-            if name in wanted and values[name] != declared.default
+            name: value for name, value in self.values().items() if name in wanted and value != declared[name].default
         }
 
     def identity(self) -> dict[str, Any]:

@@ -13,12 +13,8 @@ from kshot.runs.folder import RunFolder
 from kshot.runs.headline import finite
 from kshot.settings import Settings
 
-_PRICES = {
-    "model": ("price_in", "price_out", "price_cached"),
-    "judge": ("judge_price_in", "judge_price_out", "judge_price_cached"),
-    "rewriter": ("rewrite_price_in", "rewrite_price_out", "rewrite_price_cached"),
-}
-"""The options that say what the tokens of a role cost."""
+_PRICED = ("model", "judge", "rewriter")
+"""The roles whose tokens may have a price."""
 
 
 def budget_of(
@@ -32,7 +28,7 @@ def budget_of(
 
     Scoring again asks nothing, so nothing limits it.
     """
-    prices = {role: found for role in _PRICES if (found := _prices(settings, role)) is not None}
+    prices = {role: found for role in _PRICED if (found := _prices(*settings.prices(role))) is not None}
     limits = settings.max_requests, settings.max_cost
     if folder is None:
         return Budget(*limits, prices, kept=False)
@@ -46,16 +42,11 @@ def budget_of(
         raise
 
 
-def _prices(settings: Settings, role: str) -> Sequence[float] | None:
+def _prices(read: float | None, written: float | None, cached: float | None) -> Sequence[float] | None:
     """Return the prices of a role as ``cost_of`` takes them; None if there is none."""
-    return _known_prices([*settings.prices(role), settings.price_of_cached(role)])
-
-
-def _known_prices(given: Sequence[float | None]) -> Sequence[float] | None:
-    if all(price is None for price in given):
+    if read is written is cached is None:
         return None
-    known = [price or 0.0 for price in given]
-    return known[:2] if given[2] is None else known
+    return [read or 0.0, written or 0.0, *([] if cached is None else [cached])]
 
 
 def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:
@@ -63,7 +54,7 @@ def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:
     if settings.max_cost is None:
         return
     for role in roles_of_servers:
-        for name, price in zip(_PRICES.get(role, ()), settings.prices(role), strict=False):
+        for name, price in zip(settings.price_options(role)[:2], settings.prices(role), strict=False):
             if price is None:
                 raise UsageError(
                     f"--max-cost needs {flag(name)}: the {role} is behind a server, and its price is not known",
@@ -81,7 +72,7 @@ def usage_rows(
         found: ResultRow = {"model": model, "role": named, "prompt_tokens": read, "completion_tokens": wrote}
         if cached:
             found["cached_tokens"] = cached
-        if (prices := _prices(settings, role)) is not None:
+        if (prices := _prices(*settings.prices(role))) is not None:
             found["cost_usd"] = round(cost_of(read, wrote, cached, prices), 6)
         return found
 
@@ -103,9 +94,10 @@ def recorded_cost(options: Mapping[str, Any], spent: Any) -> float | None:
     Both come from a file: what is no number counts as none.
     """
     costs = []
-    for role, names in _PRICES.items():
+    for role in _PRICED:
         tokens = spent.get(role) if isinstance(spent, Mapping) else None
-        prices = _known_prices([finite(options.get(name)) for name in names])
+        read, written, cached = (finite(options.get(name)) for name in Settings.price_options(role))
+        prices = _prices(read, written, cached)
         if not isinstance(tokens, Mapping) or prices is None:
             continue
         counts = [finite(tokens.get(name)) or 0.0 for name in ("prompt_tokens", "completion_tokens", "cached_tokens")]

@@ -191,7 +191,10 @@ def test_models_at_one_server_share_their_limits_if_they_share_their_account():
 def test_prices_of_each_role():
     settings = settings_from({"price_in": 1, "judge_price_out": 2, "rewrite_price_in": 3})
     found = {role: settings.prices(role) for role in ("model", "judge", "rewriter", "corpus")}
-    assert found == {"model": (1, None), "judge": (None, 2), "rewriter": (3, None), "corpus": (None, None)}
+    assert found["model"] == (1, None, None)
+    assert found["judge"] == (None, 2, None)
+    assert found["rewriter"] == (3, None, None)
+    assert found["corpus"] == (None, None, None)
 
 
 # ---- addresses and proxies ----

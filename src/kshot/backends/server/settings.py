@@ -180,18 +180,13 @@ class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings
         return self.changed(_HELPERS[role]) if role in _HELPERS else {}
 
     @staticmethod
-    def price_options() -> tuple[str, ...]:
-        """Return the names of the options that are prices, those of helpers included."""
-        return tuple(f"{prefix}{name}" for prefix in _PREFIXES.values() for name in PriceSettings.declared())
+    def price_options(*roles: str) -> list[str]:
+        """Return the names of the options that are prices: of the tokens of these roles, or of all."""
+        prefixes = [_PREFIXES[role] for role in roles or _PREFIXES if role in _PREFIXES]
+        return [f"{prefix}{name}" for prefix in prefixes for name in PriceSettings.declared()]
 
-    def prices(self, role: str) -> tuple[float | None, float | None]:
-        """Return what a million tokens that a role reads and writes cost; None where no price is given."""
-        return self._price(role, "price_in"), self._price(role, "price_out")
-
-    def price_of_cached(self, role: str) -> float | None:
-        """Return the price of a million cached tokens; None: the price of other tokens read."""
-        return self._price(role, "price_cached")
-
-    def _price(self, role: str, name: str) -> float | None:
-        prefix = _PREFIXES.get(role)
-        return None if prefix is None else self.values()[f"{prefix}{name}"]
+    def prices(self, role: str) -> tuple[float | None, float | None, float | None]:
+        """Return what a million tokens cost that a role reads, writes, and reads from a cache; None: not given."""
+        values = self.values()
+        read, written, cached = map(values.get, self.price_options(role) or ("", "", ""))
+        return read, written, cached
