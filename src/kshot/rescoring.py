@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from kshot.index.store import Store
 from kshot.loggers import make_loggers
 from kshot.passages import is_passages
 from kshot.result import Result
-from kshot.runs.absent import StoredResponses, absent_model, check_nothing_lost
+from kshot.runs.absent import absent_model, check_nothing_lost
 from kshot.runs.code import RecordedCode
-from kshot.runs.folder import JOURNAL, RunFolder
+from kshot.runs.folder import JOURNAL, RunFolder, stored_answers
 from kshot.runs.run_state import REPORT
 from kshot.runs.runner import Run
 from kshot.runs.samples_file import SAMPLES, read_samples
@@ -147,7 +147,7 @@ def _scored(
         check(results)
 
     models, helpers = _absent_models(spec, helpers_of(settings, sources))
-    with StoredResponses(folder.path) as stored:
+    with closing(stored_answers(folder.path)) as stored:
         again = Run(
             settings,
             stored,

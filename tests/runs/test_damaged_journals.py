@@ -33,8 +33,7 @@ from kshot.core.records import (
 )
 from kshot.core.serialization import decoded_line, digest, encoded_line
 from kshot.core.task import Task, TaskResult
-from kshot.runs.absent import StoredResponses
-from kshot.runs.folder import RunFolder
+from kshot.runs.folder import RunFolder, stored_answers
 from kshot.runs.journal import Journal
 from kshot.runs.results import result_rows
 from kshot.runs.task_run import TaskRun, run_tasks
@@ -243,7 +242,7 @@ def test_results_are_those_of_an_undisturbed_run(kind, undisturbed, tmp_path):
         damaged = DAMAGES[kind](data, rng, rng.randrange(1, len(data)))
         journal = folder / "journal.jsonl"
         journal.write_bytes(damaged)
-        with StoredResponses(folder) as stored:  # as ``kshot score`` reads it
+        with closing(stored_answers(folder)) as stored:  # as ``kshot score`` reads it
             never_different(stored, whole)
         assert journal.read_bytes() == damaged
         _check_replay(journal, whole)
@@ -340,7 +339,7 @@ def test_impossible_counts_are_damage(tmp_path, place, value):
 def test_impossible_responses_are_damage(tmp_path, body):
     line = {"key": "0a" * 16, "asked": "0b" * 16, "response": body}
     (tmp_path / "journal.jsonl").write_text(json.dumps(line) + "\n")
-    with StoredResponses(tmp_path) as stored:
+    with closing(stored_answers(tmp_path)) as stored:
         assert stored.get("0a" * 16) is None
 
 

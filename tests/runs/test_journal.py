@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from kshot.core.errors import RunError
 from kshot.core.records import Failed, Generated, Hit, Likelihood, Ranking, Scored, Usage
 from kshot.runs import Journal
-from kshot.runs.absent import StoredResponses
-from kshot.runs.folder import RunFolder
+from kshot.runs.folder import RunFolder, stored_answers
 
 RESPONSES = {
     "00" * 16: Generated("héllo\n\ud800 wörld", "length", Usage(3, 4)),
@@ -270,7 +269,7 @@ def test_a_folder_that_cannot_be_opened_is_not_left_open_or_locked(tmp_path):
 
 def test_stored_responses_are_closed(tmp_path):
     filled(tmp_path / "journal.jsonl")
-    with StoredResponses(tmp_path) as stored:
+    with closing(stored_answers(tmp_path)) as stored:
         assert stored.get("c3" * 16) == Generated("")
         assert len(open_files(tmp_path)) == 1
     assert open_files(tmp_path) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kshot.core.corpus import Corpus, corpus_fingerprint
@@ -11,8 +10,7 @@ from kshot.core.errors import RunError
 from kshot.core.protocols import Abilities, IndexStore, Model, RequestQueue
 from kshot.core.records import Failed, Generate, Loglik, Request, Response, Search
 from kshot.core.task import NOT_ASKED, TaskResult
-from kshot.runs.folder import JOURNAL, RunFolder
-from kshot.runs.journal import Journal
+from kshot.runs.folder import RunFolder
 
 
 class AbsentModel:
@@ -50,33 +48,6 @@ class AbsentSearchEngine:
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
-
-
-class StoredResponses:
-    """The journal of a run, read only: it returns failures too, and nothing is added."""
-
-    def __init__(self, path: Path) -> None:
-        """Open the journal of a run folder."""
-        self._journal = Journal(path / JOURNAL, read_only=True, use_failures=True)
-
-    def __enter__(self) -> StoredResponses:  # noqa: PYI034 - Self needs Python 3.11
-        """Use the journal until the block ends."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close the journal."""
-        self.close()
-
-    def close(self) -> None:
-        """Close the journal."""
-        self._journal.close()
-
-    def get(self, key: str) -> Response | None:
-        """Return the stored response."""
-        return self._journal.get(key)
-
-    def put(self, key: str, asked: str, response: Response) -> None:
-        """Store nothing: nothing was asked."""
 
 
 def absent_model(noted: Mapping[str, Any]) -> Model:

@@ -55,6 +55,7 @@ def _shown(name: str, identity: Mapping[str, Any]) -> str:
 
 
 JOURNAL, SUMMARY = "journal.jsonl", "summary.json"
+FILES = (SPEC, JOURNAL, SAMPLES, PASSAGES, SUMMARY, PROGRESS)
 _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 """How kill points name these files; all others are exports."""
 
@@ -100,7 +101,8 @@ class RunFolder:
             with _reading(self.path):
                 self._make()
                 has_journal = (self.path / JOURNAL).exists()
-                self._changed = _last_change(self.path)  # before anything in it is opened, and mended
+                times = file_times(self.path)  # before anything in it is opened, and mended
+                self._changed = max(times).isoformat(timespec="seconds") if times else None
                 self.spec: dict[str, Any] = self._checked_spec()
             self.journal = Journal(self.path / JOURNAL, fsync=fsync, repair=repair)
             self._is_new = not has_journal and not (self.path / SPEC).exists()
@@ -333,13 +335,18 @@ def _reading(path: Path) -> Iterator[None]:
         ) from exc
 
 
-def _last_change(folder: Path) -> str | None:
-    """Return when a file of a run was last written, as sessions write a time; None if there is none."""
-    times = []
-    for name in (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS):
+def file_times(folder: Path) -> list[datetime]:
+    """Return when each file of a run folder was last written."""
+    found = []
+    for name in FILES:
         with suppress(OSError, ValueError, OverflowError):  # it is not there, or its time is no date
-            times.append(datetime.fromtimestamp((folder / name).lstat().st_mtime, timezone.utc))
-    return max(times).isoformat(timespec="seconds") if times else None
+            found.append(datetime.fromtimestamp((folder / name).lstat().st_mtime, timezone.utc))
+    return found
+
+
+def stored_answers(folder: Path) -> Journal:
+    """Open the journal of a run folder to read, its failures too."""
+    return Journal(path_inside(folder, JOURNAL), read_only=True, use_failures=True)
 
 
 def _journal_of(run: str | Path) -> Journal:

@@ -243,7 +243,12 @@ class Journal:
             raise self._unusable(exc) from exc
 
     def put(self, key: str, asked: str, response: Response) -> None:
-        """Append a response in one write, so that a killed process leaves it complete or absent."""
+        """Append a response in one write, so that a killed process leaves it complete or absent.
+
+        To a journal that is only read, nothing is added: nothing was asked.
+        """
+        if self._read_only:
+            return
         if self._lost is not None:
             raise self._lost
         line = encoded_line(key, asked, response)

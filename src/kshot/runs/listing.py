@@ -17,13 +17,12 @@ from kshot.core.arguments import checked_folder
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.shareable import shareable
 from kshot.core.text_files import path_inside
-from kshot.runs.folder import JOURNAL, SUMMARY, without_defaults
+from kshot.runs.folder import FILES, JOURNAL, SUMMARY, without_defaults
 from kshot.runs.headline import failed_samples, finite, first_figure, headline_figures
 from kshot.runs.limits import recorded_cost
 from kshot.runs.progress import ProgressState, read_progress
 from kshot.runs.record import read_summary
 from kshot.runs.run_state import (
-    FILES,
     REPORT,
     RUNNING,
     first_change,

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from kshot.core.errors import UsageError
-from kshot.runs.folder import JOURNAL, SUMMARY
+from kshot.runs.folder import FILES, JOURNAL, SUMMARY, file_times
 from kshot.runs.journal import is_locked
-from kshot.runs.progress import PROGRESS
-from kshot.runs.samples_file import INDEX, PASSAGES, SAMPLES, WORDS
+from kshot.runs.samples_file import INDEX, WORDS
 from kshot.runs.spec_file import SPEC, State, interrupted
 
 ListedState: TypeAlias = Literal[State, "running?", "damaged"]
@@ -26,7 +25,6 @@ ListedState: TypeAlias = Literal[State, "running?", "damaged"]
 RUNNING: frozenset[ListedState] = frozenset({"running", "running?"})
 """The states of a run that runs, as far as one can tell."""
 
-FILES = (SPEC, JOURNAL, SAMPLES, PASSAGES, SUMMARY, PROGRESS)
 _FRESH = timedelta(minutes=5)
 """A run that works writes to its folder more often than that."""
 
@@ -90,20 +88,12 @@ def moment(text: Any) -> datetime | None:
 
 def last_change(folder: Path) -> datetime | None:
     """Return when a file of a run folder was last changed."""
-    return max(_changes(folder), default=None)
+    return max(file_times(folder), default=None)
 
 
 def first_change(folder: Path) -> datetime | None:
     """Return the earliest change of a file of a run folder: about when a run of version 0.1 began."""
-    return min(_changes(folder), default=None)
-
-
-def _changes(folder: Path) -> list[datetime]:
-    found = []
-    for name in FILES:
-        with suppress(OSError, ValueError, OverflowError):  # it is not there, or its time is no date
-            found.append(datetime.fromtimestamp((folder / name).lstat().st_mtime, timezone.utc))
-    return found
+    return min(file_times(folder), default=None)
 
 
 REPORT = "report.html"

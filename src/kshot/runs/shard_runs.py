@@ -18,8 +18,7 @@ from kshot.core.memo import Offsets, address
 from kshot.core.settings import Shard
 from kshot.core.text_files import path_inside
 from kshot.runs.code import KEY as CODE
-from kshot.runs.folder import JOURNAL, RunFolder, differences
-from kshot.runs.journal import Journal
+from kshot.runs.folder import JOURNAL, RunFolder, differences, stored_answers
 from kshot.runs.previews import Faults
 from kshot.runs.run_state import is_working, state_of
 from kshot.runs.samples_file import sample_rows
@@ -48,10 +47,6 @@ class ShardRun:
     def identity(self) -> dict[str, Any]:
         """What the whole run is identified by."""
         return {name: value for name, value in self.spec["identity"].items() if name != _SHARD}
-
-    def journal(self) -> Journal:
-        """Open its journal, to read."""
-        return Journal(path_inside(self.path, JOURNAL), read_only=True, use_failures=True)
 
 
 def read_shards(folders: Sequence[Path]) -> list[ShardRun]:
@@ -222,7 +217,7 @@ def _check_ended(found: Iterable[ShardRun]) -> None:
 def _check_journal(shard: ShardRun) -> None:
     if not path_inside(shard.path, JOURNAL).is_file():
         raise RunError(f"shard {shard.shard} has no journal", where=str(shard.path), hint=_AGAIN)
-    with closing(shard.journal()) as journal:
+    with closing(stored_answers(shard.path)) as journal:
         if journal.notes:
             hint = "The command of this shard asks again for what is damaged."
             raise RunError(f"the journal of shard {shard.shard} is damaged: {journal.notes[0]}", hint=hint)
@@ -296,7 +291,7 @@ def copy_answers(shards: Sequence[ShardRun], folder: RunFolder, progress: Callab
     sources = Offsets()  # by the address of a key: the step that its response is from
     steps = [(failures, shard) for failures in (False, True) for shard in shards]
     for step, (failures, shard) in enumerate(steps):
-        with closing(shard.journal()) as journal:
+        with closing(stored_answers(shard.path)) as journal:
             for record in journal.records():
                 if record.failed is not failures:
                     continue
