@@ -145,81 +145,6 @@ def _batches_of(model: Model) -> BatchQueue | None:
     return model.abilities.batches if isinstance(model, LanguageModel) else None
 
 
-Emit: TypeAlias = Callable[[Sample, ResultRow], None]
-
-
-class TaskFiles:
-    """Writes what belongs to a task, from before it is asked until its last sample is scored."""
-
-    def __init__(
-        self,
-        folder: RunFolder | None,
-        keep: Callable[[ResultRow], None],
-        keep_passages: Callable[[Corpus, ResultRow], None] | None,
-        *,
-        watcher: Watcher,
-        budget: Budget,
-        data: DataDigests,
-        scores_again: bool,
-    ) -> None:
-        """Take the run folder, what keeps rows and passages, and what a run has of its own."""
-        self._folder, self._keep, self._keep_passages = folder, keep, keep_passages
-        self._watcher, self._budget, self._data = watcher, budget, data
-        self._scores_again = scores_again
-
-    @contextmanager
-    def open(self, task: Task[Any], model: str) -> Iterator[tuple[Task[Any], Emit]]:
-        """Give the task as it is to be asked, and what writes the row of each of its samples.
-
-        The rows go to ``samples.jsonl``, and to the files that the task itself asks for.
-        """
-        with self._exporting(task) as export, self._recorded(task, model) as recorded:
-
-            def emit(sample: Sample, row: ResultRow) -> None:
-                if task.corpus is not None and self._keep_passages is not None:
-                    self._keep_passages(task.corpus, row)
-                self._keep(row)
-                self._watcher.scored(row)
-                export(sample, row)
-
-            yield recorded, emit
-
-    def _exporting(self, task: Task[Any]) -> AbstractContextManager[Emit]:
-        if task.export is None or self._folder is None:
-            return nullcontext(lambda *_: None)
-        return _exported(self._folder, task.export)
-
-    @contextmanager
-    def _recorded(self, task: Task[Any], model: str) -> Iterator[Task[Any]]:
-        """Write the facts of a task before it runs, because the run may be killed, and as it has filled them after.
-
-        The digest of its data joins them. A run that is scored again keeps what it recorded when it asked its models,
-        and tells whether its data are still those.
-        """
-        if self._folder is None:
-            yield task
-            return
-        if self._scores_again:
-            yield replace(task, samples=self._data.of(task.name, task.samples))
-            return
-        facts = self._folder.spec.get("tasks", {})
-        self._folder.write_spec(tasks={**facts, model: {**facts.get(model, {}), task.name: task.facts}})
-        self._budget.record_soon()
-        try:
-            yield replace(task, samples=self._data.of(task.name, task.samples))
-        except BaseException:
-            with suppress(RunError):  # the error that ends the run is the one to show
-                self._budget.record()
-            raise
-        self._budget.record()
-
-
-@contextmanager
-def _exported(folder: RunFolder, export: Callable[[Sample, ResultRow], tuple[str, Any]]) -> Iterator[Emit]:
-    with folder.exporting() as write:
-        yield lambda sample, row: write(*export(sample, row))
-
-
 def note_on_sharing(tokens: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     """Yield what models saved that read once what several prompts begin with: one note for all of them.
 
@@ -282,6 +207,8 @@ class Run:
         self._usage: dict[tuple[str, str], list[int]] = {}
         self._servers: set[str] = set()
         self._tokens_read: dict[str, tuple[int, int]] = {}
+        self._keep: Callable[[ResultRow], None] = lambda _: None
+        self._keep_passages: Callable[[Corpus, ResultRow], None] | None = None
         self._data = DataDigests({} if folder is None else folder.spec.get("data", {}), self._tell_changed)
         self._budget = budget_of(settings, folder, self._record_spent, scores_again=self._scores_again)
         self._meter = RunMeter(self._budget)
@@ -312,9 +239,12 @@ class Run:
         for note in self._folder.notes if self._folder is not None else ():
             self._watcher.note(note)
         with ExitStack() as stack:
-            files = self._files(stack, samples.append)
+            self._keep = samples.append
+            if self._folder is not None:
+                self._keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
+                self._keep_passages = stack.enter_context(keeping_passages(self._folder))
             for model in models:
-                results += self._model(model, sources, files)
+                results += self._model(model, sources)
             self._batches.submit(self._helpers.values())
             for helper in self._helpers.values():
                 self._tell_notes(helper)
@@ -336,23 +266,7 @@ class Run:
         self._watcher.ended(results, usage)
         return record
 
-    def _files(self, stack: ExitStack, keep: Callable[[ResultRow], None]) -> TaskFiles:
-        """Open the files that all tasks share; without a folder, ``keep`` gets the rows."""
-        keep_passages: Callable[[Corpus, ResultRow], None] | None = None
-        if self._folder is not None:
-            keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
-            keep_passages = stack.enter_context(keeping_passages(self._folder))
-        return TaskFiles(
-            self._folder,
-            keep,
-            keep_passages,
-            watcher=self._watcher,
-            budget=self._budget,
-            data=self._data,
-            scores_again=self._scores_again,
-        )
-
-    def _model(self, model: Model, sources: Sequence[Source[Settings]], files: TaskFiles) -> list[ResultRow]:
+    def _model(self, model: Model, sources: Sequence[Source[Settings]]) -> list[ResultRow]:
         self._record({"search_engine" if isinstance(model, SearchEngine) else "model": model, **self._helpers})
         reach("run.model_opened")
         rows: list[ResultRow] = []
@@ -366,7 +280,7 @@ class Run:
         done = len(self._results)
         ended: list[_Ended] = [([], []) for _ in suitable]
         for tasks in asked_together(self._tasks(suitable, model), apart=self._batches.in_use):
-            self._ask(tasks, model, files, ended)
+            self._ask(tasks, model, ended)
         if self._budget.refused and not self._batches.postponed:
             raise self._budget.reached()
         for source, (results, figures) in zip(suitable, ended, strict=True):
@@ -418,9 +332,7 @@ class Run:
                     return
                 yield number, task
 
-    def _ask(
-        self, tasks: Iterator[tuple[int, Task[Any]]], model: Model, files: TaskFiles, ended: Sequence[_Ended]
-    ) -> None:
+    def _ask(self, tasks: Iterator[tuple[int, Task[Any]]], model: Model, ended: Sequence[_Ended]) -> None:
         """Ask tasks as one stream. What each one gives is added to ``ended``, at the number of its source."""
         first = next(tasks)
         roles = self._roles(model, first[1].corpus)
@@ -430,7 +342,7 @@ class Run:
             def runs() -> Iterator[TaskRun]:
                 for number, compiled in chain([first], tasks):
                     own = stack.enter_context(ExitStack())
-                    task, run = self._opened(compiled, model, roles, own, files)
+                    task, run = self._opened(compiled, model, roles, own)
                     opened.append((number, task, own))
                     yield run
 
@@ -441,13 +353,13 @@ class Run:
                 ended[number][1].extend(self._end(run.result, roles))
 
     def _opened(
-        self, compiled: Task[Any], model: Model, roles: Mapping[str, Backend], own: ExitStack, files: TaskFiles
+        self, compiled: Task[Any], model: Model, roles: Mapping[str, Backend], own: ExitStack
     ) -> tuple[Task[Any], TaskRun]:
         """Prepare a task to be asked; its samples are digested on their way. It is shown when the ones before end."""
         task, notes = self._with_recordings(compiled, model, roles)
         part = None if self._split is None else self._split.part(task)
-        recorded, emit = own.enter_context(files.open(task, model.name))
-        result = TaskResult(recorded, roles["model"].name)
+        emit = self._emitting(task, own)
+        result = TaskResult(own.enter_context(self._recorded(task, model.name)), roles["model"].name)
 
         def begin(early: Sequence[Outcome[Sample]]) -> None:
             for note in (*notes, *task.notes):
@@ -467,9 +379,59 @@ class Run:
             token_logprobs=self._settings.token_logprobs,
         )
 
+    def _emitting(self, task: Task[Any], own: ExitStack) -> Callable[[Sample, ResultRow], None]:
+        """Return what writes the row of each sample: to ``samples.jsonl``, and to the files that the task asks for."""
+        export = None
+        if task.export is not None and self._folder is not None:
+            export = own.enter_context(self._folder.exporting())
+
+        def emit(sample: Sample, row: ResultRow) -> None:
+            if task.corpus is not None and self._keep_passages is not None:
+                self._keep_passages(task.corpus, row)
+            self._keep(row)
+            self._watcher.scored(row)
+            if task.export is not None and export is not None:
+                export(*task.export(sample, row))
+
+        return emit
+
+    @contextmanager
+    def _recorded(self, task: Task[Any], model: str) -> Iterator[Task[Any]]:
+        """Write the facts of a task before it runs, because the run may be killed, and as it has filled them after.
+
+        The digest of its data joins them. A run that is scored again keeps what it recorded when it asked its models,
+        and tells whether its data are still those.
+        """
+        if self._folder is None:
+            yield task
+            return
+        if self._scores_again:
+            yield replace(task, samples=self._data.of(task.name, task.samples))
+            return
+        facts = self._folder.spec.get("tasks", {})
+        self._folder.write_spec(tasks={**facts, model: {**facts.get(model, {}), task.name: task.facts}})
+        self._budget.record_soon()
+        try:
+            yield replace(task, samples=self._data.of(task.name, task.samples))
+        except BaseException:
+            with suppress(RunError):  # the error that ends the run is the one to show
+                self._budget.record()
+            raise
+        self._budget.record()
+
     def _end(self, result: TaskResult, roles: Mapping[str, Backend]) -> list[ResultRow]:
-        """Return the figures of a task that is done; those of a part would be taken for the whole."""
-        self._note_end(result, roles)
+        """Note what a task that is done leaves for the summary, and return its figures.
+
+        Those of a part would be taken for the whole.
+        """
+        for note in () if self._split else notes_of(result):
+            self.note(note)
+        if result.first_failure:
+            counts = (result.failed, result.failed_replies)
+            self._failures.append(failure_line(result.task.name, result.model, *counts, result.first_failure))
+        for role, spent in result.usage.items():
+            sums = self._usage.setdefault((roles[role].name, role), [0, 0, 0])
+            sums[:] = [before + more for before, more in zip(sums, spent, strict=True)]
         figures = [] if self._split else list(result_rows(result))
         self._watcher.finished(figures)
         self._meter.end()
@@ -488,17 +450,6 @@ class Run:
             self.note(note)
         return rows
 
-    def _note_end(self, result: TaskResult, roles: Mapping[str, Backend]) -> None:
-        """Note what a task that is done leaves for the summary beside its figures."""
-        for note in () if self._split else notes_of(result):
-            self.note(note)
-        if result.first_failure:
-            counts = (result.failed, result.failed_replies)
-            self._failures.append(failure_line(result.task.name, result.model, *counts, result.first_failure))
-        for role, spent in result.usage.items():
-            sums = self._usage.setdefault((roles[role].name, role), [0, 0, 0])
-            sums[:] = [before + more for before, more in zip(sums, spent, strict=True)]
-
     def _answered(self, outcome: Outcome[Sample]) -> None:
         self._meter.answered(outcome)
         self._watcher.answered(outcome)
@@ -510,9 +461,11 @@ class Run:
         if self._scores_again:
             notes = self._earlier_facts.get(model.name, {}).get(task.name, {}).get("recordings", ())
         else:
-            recorded = {each.name: each for each in roles.values() if isinstance(each, RecordedBackend)}
-            topics = [sample.id for sample in task.samples] if recorded else []
-            notes = [f"{name}: {note}" for name, backend in recorded.items() for note in backend.notes_on(topics)]
+            notes = []
+            for each in {backend.name: backend for backend in roles.values()}.values():
+                if isinstance(each, RecordedBackend):
+                    topics = [sample.id for sample in task.samples]
+                    notes += [f"{each.name}: {note}" for note in each.notes_on(topics)]
         return (replace(task, facts={**task.facts, "recordings": notes}) if notes else task), notes
 
     def note(self, text: str) -> None:
