@@ -213,32 +213,25 @@ class _PositionReader:
     def _value(self, path: KeyPath) -> None:
         start = self._at
         if self._text.startswith("[", start):
-            self._array(path)
+            for number in self._items("]"):
+                self.found[*path, number] = self._here()
+                self._value((*path, number))
         elif self._text.startswith("{", start):
-            self._inline_table(path)
+            for _ in self._items("}"):
+                self._pair(path)
         elif not any(self._skip(pattern) > start for pattern in _STRINGS):
             self._skip(_PLAIN)
 
-    def _array(self, path: KeyPath) -> None:
+    def _items(self, end: str) -> Iterator[int]:
+        """Yield the number of each item of an array or a table, where it begins; it is read meanwhile."""
         self._at += 1
         number = 0
-        while self._text[self._skip(_BLANK)] != "]":
+        while self._text[self._skip(_BLANK)] != end:
             if self._text[self._at] == ",":
                 self._at += 1
                 continue
-            item = (*path, number)
-            self.found[item] = self._here()
-            self._value(item)
+            yield number
             number += 1
-        self._at += 1
-
-    def _inline_table(self, path: KeyPath) -> None:
-        self._at += 1
-        while self._text[self._skip(_BLANK)] != "}":
-            if self._text[self._at] == ",":
-                self._at += 1
-                continue
-            self._pair(path)
         self._at += 1
 
 

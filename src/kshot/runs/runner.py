@@ -9,12 +9,12 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from typing import IO, Any, TypeAlias
 
-from kshot.core.budget import Budget, LimitReached
+from kshot.core.budget import LimitReached
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, RunError, UsageError
 from kshot.core.extras import versions

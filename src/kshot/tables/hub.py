@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -28,50 +28,48 @@ def load_from_hub(name: str, subset: str | None, split: str, where: str, more: M
     library = _datasets_library()
     _check_on_hub(name, where)
     given = {key: value() if isinstance(value, partial) else value for key, value in (more or {}).items()}
-    try:
-        with _without_waiting(library):
-            rows: Rows = library.load_dataset(name, subset, split=split, **given)
-    except Exception as exc:  # the library, and the code of a dataset, can raise anything
-        raise _not_loaded(name, where, exc) from exc
-    return _without_decoding(rows)
+    return _loaded(partial(library.load_dataset, name, subset, split=split, **given), library, name, where)
 
 
 def load_from_urls(kind: str, files: Sequence[str], where: str, more: Mapping[str, Any] | None = None) -> Rows:
     """Load the rows of files on the web or the hub (``https://``, ``hf://``) that are of one kind, such as ``json``."""
     library = _datasets_library()
+    load = partial(library.load_dataset, kind, data_files={"rows": list(files)}, split="rows", **(more or {}))
+    return _loaded(load, library, files[0], where)
+
+
+def _loaded(load: Callable[[], Any], library: Any, name: str, where: str) -> Rows:
+    """Load rows; an error says what could not be loaded."""
     try:
         with _without_waiting(library):
-            rows: Rows = library.load_dataset(kind, data_files={"rows": list(files)}, split="rows", **(more or {}))
+            rows = load()
     except Exception as exc:  # the library, and the code of a dataset, can raise anything
-        raise _not_loaded(files[0], where, exc) from exc
+        raise _not_loaded(name, where, exc) from exc
     return _without_decoding(rows)
 
 
 def hub_subsets(name: str, where: str) -> list[str] | None:
     """Return the subsets of a dataset on the hub: none where it has a single one, None where the hub does not say."""
-    library = _datasets_library()
-    _check_on_hub(name, where)
-    try:
-        with _without_waiting(library):
-            names: list[str] = library.get_dataset_config_names(name)
-    except ConnectionError as exc:  # loading would wait as long, and fail too
-        raise _not_loaded(name, where, exc) from exc
-    except Exception:  # noqa: BLE001 - as in loading them, whose error says more
-        return None
-    return sorted(names) if len(names) > 1 else []
+    names = _names(where, "get_dataset_config_names", name)
+    return names and (sorted(names) if len(names) > 1 else [])
 
 
 def hub_splits(name: str, subset: str | None, where: str) -> list[str]:
     """Return the splits of a dataset on the hub; none where the hub does not say."""
+    return _names(where, "get_dataset_split_names", name, subset) or []
+
+
+def _names(where: str, question: str, name: str, *more: str | None) -> list[str] | None:
+    """Ask the library for names on the hub by one of its functions; None where the hub does not say."""
     library = _datasets_library()
     _check_on_hub(name, where)
     try:
         with _without_waiting(library):
-            names: list[str] = library.get_dataset_split_names(name, subset)
+            names: list[str] = getattr(library, question)(name, *more)
     except ConnectionError as exc:  # loading would wait as long, and fail too
         raise _not_loaded(name, where, exc) from exc
     except Exception:  # noqa: BLE001 - as in loading them, whose error says more
-        return []
+        return None
     return names
 
 
@@ -149,11 +147,8 @@ def _without_decoding(rows: Any) -> Rows:
 
 
 def _keep_stored(feature: Any) -> None:
-    if isinstance(feature, dict):
-        for each in feature.values():
-            _keep_stored(each)
-    elif isinstance(feature, (list, tuple)):
-        for each in feature:
+    if isinstance(feature, (dict, list, tuple)):
+        for each in feature.values() if isinstance(feature, dict) else feature:
             _keep_stored(each)
     elif hasattr(feature, "feature"):  # a list of the library
         _keep_stored(feature.feature)
