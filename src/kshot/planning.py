@@ -86,10 +86,12 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
             source.check(settings)
             sources.append(source)
     tell_apart(sources)
-    plan = Plan(settings, sources, [], _named_helpers(settings), loggers=_made_loggers(log, faults))
+    helpers = {role: spec for role, spec in {"judge": settings.judge, REWRITER: settings.rewrite}.items() if spec}
+    plan = Plan(settings, sources, [], helpers, loggers=_made_loggers(log, faults) if log is not None else ())
     if len(sources) == len(datasets):  # else one that is missing may name a judge, or have passages to search
         with faults.collected():
-            plan = _with_judge(plan)
+            judge = settings.judge or next((spec for source in sources for spec in source.judges[:1]), None)
+            plan = replace(plan, settings=replace(settings, judge=judge))
         _check_scoring(plan.settings, faults)
         with faults.collected():
             plan = replace(plan, helpers=helpers_of(plan.settings, sources))
@@ -108,7 +110,8 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
     with faults.collected():
         check_data_names(settings, plan.sources)
         found = True  # else the rehearsal would look for other rows
-    if _check_together(plan, faults, logger_packages(log), complete=complete) and found:
+    of_loggers = logger_packages(log) if log is not None else {}
+    if _check_together(plan, faults, of_loggers, complete=complete) and found:
         plan = _rehearsed(plan, reads, faults, complete=len(sources) == len(datasets))
     faults.tell()
     return plan
@@ -163,17 +166,6 @@ def _sound(role: str, specs: Sequence[str | Model], settings: Settings, faults: 
                     check_truncates(spec)
             sound.append(spec)
     return sound
-
-
-def _named_helpers(settings: Settings) -> dict[str, str]:
-    """Return the judge and the rewriter that the user names."""
-    return {role: spec for role, spec in {"judge": settings.judge, REWRITER: settings.rewrite}.items() if spec}
-
-
-def _with_judge(plan: Plan) -> Plan:
-    """Add the judge that a config names, unless the user names one."""
-    judge = plan.settings.judge or next((spec for source in plan.sources for spec in source.judges[:1]), None)
-    return replace(plan, settings=replace(plan.settings, judge=judge))
 
 
 def _check_named(settings: Settings, faults: Faults) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -225,7 +226,7 @@ class _Noting:
         return hash(self._plain)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _plain_copy, (self._plain,)  # another process notes nothing
+        return copy, (self._plain,)  # another process notes nothing
 
     def with_values(self, **values: Any) -> Any:
         reads = tuple(_Reads(names, anew.union(values)) for names, anew in self._reads)
@@ -241,10 +242,6 @@ class _Noting:
     def mark_unread(self, *names: str) -> None:
         for reads in self._reads:
             reads.names.difference_update(set(names) - reads.anew)
-
-
-def _plain_copy(settings: OptionsT) -> OptionsT:
-    return settings
 
 
 def _view(plain: OptionsT, reads: tuple[_Reads, ...]) -> OptionsT:

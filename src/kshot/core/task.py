@@ -152,15 +152,10 @@ class TaskResult:
             if isinstance(value, Absent) or name in self.absent:
                 self._leave_out(name, value)
                 continue
-            held = self.values.get(name)
-            if held is None:
-                held = self.values[name] = self._column(name)
-            held.append(value)
-
-    def _column(self, name: str) -> MutableSequence[Any]:
-        """Return where the values of a name go: those of means into a flat array, a quarter of a list's memory."""
-        is_mean = any(measure.name == name and measure.aggregate is MEAN for measure in self.measures())
-        return array("d") if is_mean else []
+            if name not in self.values:  # those of means go into a flat array, a quarter of a list's memory
+                means = {measure.name for measure in self.measures() if measure.aggregate is MEAN}
+                self.values[name] = array("d") if name in means else []
+            self.values[name].append(value)
 
     def _leave_out(self, name: str, value: Any) -> None:
         """Leave a figure out: one over some of the samples would be taken for one over all of them."""

@@ -594,7 +594,9 @@ class DatasetCompiler:
                 return self.prompt_of([Message("user", shown + question)])
             messages = as_messages(examples, self.where)
         else:
-            messages = self._cached_examples(shots)
+            if self._rendered[0] is not shots:
+                self._rendered = (shots, self.example_messages(shots))
+            messages = self._rendered[1]
         return self.prompt_of([*messages, Message("user", question)] if question else messages)
 
     def prompt_of(self, messages: Sequence[Message]) -> Prompt:
@@ -603,11 +605,6 @@ class DatasetCompiler:
             return Prompt(self.layout.text(messages))
         chat = self.layout.chat(messages)
         return Prompt(messages=fold_system(chat, self._render_chat) if self._render_chat is not None else chat)
-
-    def _cached_examples(self, shots: Sequence[Sample]) -> list[Message]:
-        if self._rendered[0] is not shots:
-            self._rendered = (shots, self.example_messages(shots))
-        return self._rendered[1]
 
     # ---- the task ----
 

@@ -123,17 +123,19 @@ class DatasetSource(Source[DatasetSettings]):
         ``reads``: the options that the settings note as read.
         """
         counts_tokens = issubclass(self.dataset, LLMBoxDataset) or settings.max_example_tokens is not None
-        counter = _token_counter(model) if counts_tokens else None
+        counter = model.abilities.count_tokens if counts_tokens and isinstance(model, LanguageModel) else None
 
         def compiled() -> Sequence[Task[Any]]:
-            (dataset,) = instances(self, settings, [subset])
+            dataset = self.instance(settings, subset)
             with _naming_errors(where_of(dataset)):
                 compiler = compile_dataset(dataset, counter, recorded)
                 task = compiler.task(counter, recorded)
                 compiler.mark_unread_options()
             idle = [name for name in (self.spec.options if self.spec is not None else ()) if name not in reads]
             notes = (*(f"{self.text}: its option {name} has no effect" for name in idle), *task.notes)
-            name, labels = f"{task.name}{self.options}", {**task.labels, **self._place_of(dataset)}
+            name, labels = f"{task.name}{self.options}", dict(task.labels)
+            if dataset.subset_name is not None:
+                labels |= {"dataset": f"{name_of(self.dataset)}{self.options}", "subset": dataset.subset_name}
             is_provisional = compiler.examples.is_provisional
             return [replace(task, name=name, labels=labels, notes=notes, provisional=is_provisional)]
 
@@ -141,6 +143,11 @@ class DatasetSource(Source[DatasetSettings]):
         if any(task.facts.get(name) != fact for name, fact in recorded.items()):
             (task,) = compiled()
         return task
+
+    def instance(self, settings: DatasetSettings, subset: str | None) -> Dataset:
+        """Make the dataset of a subset."""
+        with _naming_errors(f"dataset {self.dataset.__name__}"):
+            return self.dataset(settings, subset)
 
     def rehearsals(self, settings: DatasetSettings) -> Iterator[Task[Any]]:
         """Compile all subsets; of a dataset on the hub the first one, and look up the names of the others."""
@@ -172,17 +179,16 @@ class DatasetSource(Source[DatasetSettings]):
         from_hub = row_packages(own.dataset_path, load_args_of(cls)) == HUB_PACKAGES
         return cls.load_raw_dataset is Dataset.load_raw_dataset and from_hub
 
-    def _place_of(self, dataset: Dataset) -> dict[str, str]:
-        """Return the dataset and the subset of a task, as its results name them."""
-        if dataset.subset_name is None:
-            return {}
-        return {"dataset": f"{name_of(self.dataset)}{self.options}", "subset": dataset.subset_name}
-
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Average over the subsets that ran."""
-        by_subset = {_subset_of(result.task): result for result in results}
+        by_subset: dict[str, TaskResult] = {}
+        average: Average = "macro"
+        for result in results:
+            samples, name = result.task.samples, result.task.name
+            if isinstance(samples, DatasetSamples):
+                average, name = samples.average, samples.subset
+            by_subset[name] = result
         name, categories = f"{name_of(self.dataset)}{self.options}", self.dataset.categorized_subsets
-        average: Average = next((_average_of(result.task) for result in results), "macro")
         yield from average_rows(name, by_subset, categories, average=average)
 
 
@@ -192,18 +198,6 @@ def _own_settings(settings: DatasetSettings, spec: Spec | None) -> DatasetSettin
     if spec is not None and "stop" in spec.options:
         own = own.with_values(stop=tuple(decode_escapes(text) for text in own.stop or ()))
     return own
-
-
-def _subset_of(task: Task[Any]) -> str:
-    return task.samples.subset if isinstance(task.samples, DatasetSamples) else task.name
-
-
-def _average_of(task: Task[Any]) -> Average:
-    return task.samples.average if isinstance(task.samples, DatasetSamples) else "macro"
-
-
-def _token_counter(model: Model | None) -> TokenCounter | None:
-    return model.abilities.count_tokens if isinstance(model, LanguageModel) else None
 
 
 # ---- the ranking type ``auto`` ----
@@ -270,11 +264,16 @@ def resolve(given: Any) -> DatasetSource:
     cls, subsets = DATASETS.load(spec)
     if not _is_dataset(cls):
         raise DataError("it is not a dataset class", where=given, hint="Subclass kshot.Dataset.")
+    check_options(spec)
+    return DatasetSource(given, cls, tuple(_chosen_subsets(cls, subsets)), spec)
+
+
+def check_options(spec: Spec) -> None:
+    """Refuse options after the name of a dataset that no dataset has."""
     for name in spec.options:
         if name not in DATASET_OPTIONS:
             known = ", ".join(DATASET_OPTIONS)
-            raise UsageError(f"a dataset has no option {name!r}", where=given, hint=f"It has: {known}.")
-    return DatasetSource(given, cls, tuple(_chosen_subsets(cls, subsets)), spec)
+            raise UsageError(f"a dataset has no option {name!r}", where=spec.text, hint=f"It has: {known}.")
 
 
 def _chosen_subsets(cls: type[Dataset], text: str) -> list[str]:
@@ -326,12 +325,6 @@ def _all_subsets(cls: type[Dataset], settings: DatasetSettings) -> Sequence[str]
         return listed  # the compiler says that it is missing
     found = discover_subsets(settings.dataset_path, name_of(cls), load_args, split)
     return listed if found is None else found
-
-
-def instances(source: DatasetSource, settings: DatasetSettings, subsets: Iterable[str | None]) -> list[Dataset]:
-    """Make one dataset per subset."""
-    with _naming_errors(f"dataset {source.dataset.__name__}"):
-        return [source.dataset(settings, subset) for subset in subsets]
 
 
 def compile_dataset(

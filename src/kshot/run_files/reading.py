@@ -214,7 +214,7 @@ class _PositionReader:
         start = self._at
         if self._text.startswith("[", start):
             for number in self._items("]"):
-                self.found[*path, number] = self._here()
+                self.found[(*path, number)] = self._here()
                 self._value((*path, number))
         elif self._text.startswith("{", start):
             for _ in self._items("}"):

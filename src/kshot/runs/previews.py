@@ -10,8 +10,8 @@ from typing import Any
 
 from kshot.core.content import needs
 from kshot.core.errors import BackendError, KshotError, OriginKind, UsageError, located
-from kshot.core.metric import judged, measure_names
 from kshot.core.metric import judged as asking_judges
+from kshot.core.metric import measure_names
 from kshot.core.records import Choice, Loglik, Prompt, Request, Sample, Search
 from kshot.core.task import Task
 from kshot.core.validation import check_requests
@@ -46,7 +46,8 @@ def previewed(task: Task[Any], sample: Sample, *, judged: bool) -> Preview:
     with closing(start_sample(replace(task, template=template), sample)) as method:
         requests = next(method, ())  # a method may ask nothing
         check_requests(requests, method)
-        judge = _judge_requests(task, sample) if judged else ()
+        asking = asking_judges(task.metrics) if judged else ()
+        judge = tuple(request for metric in asking for request in metric.judge_requests(sample))
         return Preview(task.name, sample.id, tuple(requests), judge, _baselines(prompts))
 
 
@@ -55,10 +56,6 @@ def _baselines(prompts: Sequence[Any]) -> frozenset[Prompt]:
     choices = [each for each in made if isinstance(each, Choice)]
     baselines = {choice.baseline for choice in choices if choice.baseline is not None}
     return frozenset(baselines - {choice.prompt for choice in choices})
-
-
-def _judge_requests(task: Task[Any], sample: Sample) -> tuple[Request, ...]:
-    return tuple(request for metric in judged(task.metrics) for request in metric.judge_requests(sample))
 
 
 REHEARSED_SAMPLES = 10

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.entry_checks import EntryCheck
-from kshot.core.errors import DataError, UsageError
+from kshot.core.errors import DataError
 from kshot.core.extras import require_all
 from kshot.core.options import settings_names
 from kshot.core.protocols import Model
@@ -27,7 +27,7 @@ from kshot.datasets.rows.classes import (
 from kshot.datasets.rows.reading import check_named
 from kshot.datasets.rows.settings import RowSettings
 from kshot.datasets.settings import DatasetSettings
-from kshot.datasets.source import DATASET_OPTIONS, DATASETS, DatasetSource, instances, ranking_that_fits
+from kshot.datasets.source import DATASETS, DatasetSource, check_options, ranking_that_fits
 from kshot.tables.files import FILE_SUFFIXES
 from kshot.tables.loading import row_packages
 
@@ -102,7 +102,8 @@ class RowsSource(DatasetSource):
         """Say of each subset what of it would run, and which rows have faults."""
         self.check(settings)
         require_all(self.packages(settings))
-        for dataset in instances(self, with_options(settings, self.spec), self.subsets or (None,)):
+        for subset in self.subsets or (None,):
+            dataset = self.instance(with_options(settings, self.spec), subset)
             if isinstance(dataset, RowsDataset):
                 yield check_table(dataset)
 
@@ -115,12 +116,9 @@ class RowsSource(DatasetSource):
 def rows_source(text: str, settings: DatasetSettings) -> RowsSource:
     """Return the source of a table: a file, a folder, a pattern, or a dataset of the hub (``NAME[:subset]``)."""
     head, options = split_options(text)
-    for name in options:
-        if name not in DATASET_OPTIONS:
-            known = ", ".join(DATASET_OPTIONS)
-            raise UsageError(f"a dataset has no option {name!r}", where=text, hint=f"It has: {known}.")
     place, _, subset = (head, "", "") if is_local(head) else head.partition(":")
     spec = Spec(text, place, subset, options)
+    check_options(spec)
     base = RowsWithTargets if with_options(settings, spec).target is not None else RowsWithOptions
     cls = rows_class(_name(place), place, base)
     return RowsSource(text, cls, (subset,) if subset else (), spec, place)
