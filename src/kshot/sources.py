@@ -20,6 +20,7 @@ from kshot.core.registry import check_config_file
 from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings, ShardSettings
 from kshot.core.specs import parse_spec, split_options, with_options
 from kshot.core.task import Task
+from kshot.core.visible import listed
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
 from kshot.settings import Settings
@@ -240,6 +241,5 @@ def check_data_names(settings: Settings, sources: Sequence[Source[Settings]]) ->
         name, equals, _ = text.partition("=")
         if not equals or name not in known:
             what = f"no entry is called {name}" if equals else "it names no entry: write --data NAME=FILE_OR_FOLDER"
-            more = len(known) - _NAMES_LISTED
-            listed = ", ".join([*known][:_NAMES_LISTED]) + (f" and {more} more" if more > 0 else "")
-            raise UsageError(f"--data {text}: {what}", hint=f"There are: {listed}.")
+            hint = f"There are: {listed([*known], _NAMES_LISTED, counted=True)}."
+            raise UsageError(f"--data {text}: {what}", hint=hint)

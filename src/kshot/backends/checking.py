@@ -197,13 +197,14 @@ def options_of_spec(settings: ServersSettings, role: str, text: str) -> dict[str
 def check_values(settings: ServersSettings, served: Collection[str]) -> None:
     """Refuse values that no server could be asked with; the models of the ``served`` roles check more of them."""
     given = settings.changed()
-    bytes_of(settings.max_reply)
+    if "max_reply" in given:
+        bytes_of(settings.max_reply)
     for role in ("model", "judge", "rewriter"):
         prefix = settings.prefix(role)
         if f"{prefix}base_url" in given:
             normalised_urls(given[f"{prefix}base_url"])
-        if role not in served:
-            read_request_options(given.get(f"{prefix}request_option", ()), "")
+        if role not in served and f"{prefix}request_option" in given:
+            read_request_options(given[f"{prefix}request_option"], "")
 
 
 def check_accounts(models: Sequence[str | Model], helpers: Mapping[str, str], settings: ServersSettings) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.core import interrupts
 from kshot.core.errors import KshotError, UsageError, unforeseen
-from kshot.core.visible import one_line
+from kshot.core.visible import listed, one_line
 
 if TYPE_CHECKING:
     import argparse
@@ -322,7 +322,5 @@ def _lacking(file: _FileCheck) -> Iterator[str]:
         for lack in check.missing:
             found.setdefault((lack.part, *lack.alike), []).append((check.entry, str(lack)))
     for lacks in found.values():
-        more = len(lacks) - _NAMED
-        named = ", ".join(entry for entry, _ in lacks[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-        yield f"{named}: {lacks[0][1]}"
+        yield f"{listed([entry for entry, _ in lacks], _NAMED, counted=True)}: {lacks[0][1]}"
     yield from (model.fault for model in file.models if model.fault)

@@ -116,17 +116,20 @@ def gating(parsed: argparse.Namespace) -> Gating:
     from kshot.core.errors import UsageError, naming
     from kshot.runs.gates import Gates
 
-    gates = Gates.of(parsed.fail_under or (), parsed.fail_if_worse or (), fail_on_failed=parsed.fail_on_failed)
-    with naming("gate", "junit"):
-        junit = None if parsed.junit is None else _file(parsed.junit, "--junit", ".xml")
-    if parsed.step_summary is None:
-        return Gating(gates, junit)
-    place = parsed.step_summary or os.environ.get(SUMMARY_VARIABLE, "")
-    with naming("gate", "step_summary"):
-        if not place:
-            hint = "Name a file: --step-summary summary.md."
-            raise UsageError(f"--step-summary has no file, and {SUMMARY_VARIABLE} is not set", hint=hint)
-        return Gating(gates, junit, _file(place, "--step-summary", ".md" if parsed.step_summary else ""))
+    gates, junit, summary = Gates(), None, None
+    if parsed.fail_under or parsed.fail_if_worse or parsed.fail_on_failed:
+        gates = Gates.of(parsed.fail_under or (), parsed.fail_if_worse or (), fail_on_failed=parsed.fail_on_failed)
+    if parsed.junit is not None:
+        with naming("gate", "junit"):
+            junit = _file(parsed.junit, "--junit", ".xml")
+    if parsed.step_summary is not None:
+        place = parsed.step_summary or os.environ.get(SUMMARY_VARIABLE, "")
+        with naming("gate", "step_summary"):
+            if not place:
+                hint = "Name a file: --step-summary summary.md."
+                raise UsageError(f"--step-summary has no file, and {SUMMARY_VARIABLE} is not set", hint=hint)
+            summary = _file(place, "--step-summary", ".md" if parsed.step_summary else "")
+    return Gating(gates, junit, summary)
 
 
 def _file(text: str, option: str, suffix: str) -> Path:

@@ -104,7 +104,8 @@ def execute(parsed: argparse.Namespace) -> int:
         raise UsageError("a shard has no figures, so gates cannot check it", hint=hint)
     saving = [] if parsed.save_run_file is None else [RunFileWriter(parsed, parsed.save_run_file)]
     with wanted.telling(out):
-        wanted.gates.check_baselines(out)
+        if wanted.gates.baselines:
+            wanted.gates.check_baselines(out)
         with results_apart(), Progress() as progress:
             watchers = [progress, *wanted.watchers(), *saving]
             more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}

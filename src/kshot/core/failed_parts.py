@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import listed
 
 PARTLY_FAILED, LEFT_OUT = "†", "‡"
 """The marks of a figure with many failed samples, in itself or in a part, and of an average that leaves out parts."""
-
-_MOST_NAMES = 8
 
 
 def many_failed(n: int, failed: int) -> bool:
@@ -74,12 +73,7 @@ def mark_legend(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _named(rows: Iterable[Mapping[str, Any]], lists: str) -> str:
-    return _listed(list(dict.fromkeys(str(name) for row in rows for name in row.get(lists) or ())))
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return listed(list(dict.fromkeys(str(name) for row in rows for name in row.get(lists) or ())), counted=True)
 
 
 def failure_notes(rows: Sequence[ResultRow]) -> Iterator[str]:
@@ -94,7 +88,7 @@ def failure_notes(rows: Sequence[ResultRow]) -> Iterator[str]:
                 yield f"{task} on {model}: no sample was scored, so no average contains it"
         failed = {row["task"]: f"{row['task']} ({_shown(row)})" for row in own if _many_failed(row)}
         if failed:
-            parts = _listed([*failed.values()])
+            parts = listed([*failed.values()], counted=True)
             yield f"{model}: more than 5 % of the samples failed, and are in no figure, of {parts}"
     yield from dict.fromkeys(
         f"{row['task']} on {row['model']}{', which has no value' if row['value'] is None else ''}: {failure_words(row)}"

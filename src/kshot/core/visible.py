@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -55,6 +55,12 @@ OBJECT = "<an object without a text of its own>"
 """Shown in place of an object whose text is its address in memory."""
 ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]{6,}")
 """What Python shows of an object without a ``repr`` of its own: its address, which differs in every process."""
+
+
+def listed(names: Sequence[str], most: int = 8, *, counted: bool = False) -> str:
+    """Return names for a message; of many the first ones, and, if ``counted``, how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + ("" if more <= 0 else f" and {more} more" if counted else ", …")
 
 
 def without_text(value: Any, *kinds: type, known: str = "") -> str:

@@ -17,6 +17,7 @@ from typing import IO, Any, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.text_files import leaves_folder
+from kshot.core.visible import listed
 
 Members: TypeAlias = Iterator[tuple[str, Callable[[], IO[bytes]] | None]]
 
@@ -177,9 +178,8 @@ def _tar_members(archive: tarfile.TarFile, budget: _Budget, note: Callable[[str]
         else:
             yield name, partial(_tar_content, archive, found)
     if left_out:
-        shown = ", ".join(f"{name[:_SHOWN_LETTERS]!r}" for name in left_out[:_SHOWN_NAMES])
-        more = ", …" if len(left_out) > _SHOWN_NAMES else ""
-        note(f"{len(left_out)} links are left out, which name no file of the archive: {shown}{more}")
+        shown = listed([f"{name[:_SHOWN_LETTERS]!r}" for name in left_out], _SHOWN_NAMES)
+        note(f"{len(left_out)} links are left out, which name no file of the archive: {shown}")
 
 
 def _linked(member: tarfile.TarInfo, files: dict[str, tarfile.TarInfo], where: str) -> tarfile.TarInfo | None:

@@ -12,6 +12,7 @@ import numpy as np
 from kshot.core.errors import RunError, UsageError
 from kshot.core.failed_parts import all_parts, many_failed, most_failed
 from kshot.core.records import ResultRow
+from kshot.core.visible import listed
 from kshot.runs.compared_run import (
     Aggregates,
     ComparedRun,
@@ -23,7 +24,7 @@ from kshot.runs.compared_run import (
     read_figures,
     rule_of,
 )
-from kshot.runs.pairing import ComparedSystem, Match, left_out_models, listed, match, system_pairs, task_pairs
+from kshot.runs.pairing import ComparedSystem, Match, left_out_models, match, system_pairs, task_pairs
 from kshot.runs.sample_filters import meant
 from kshot.runs.setting_differences import setting_differences
 from kshot.runs.swept_rows import AVERAGES

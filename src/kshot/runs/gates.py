@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterable
 
 from kshot.core.failed_parts import failure_mark, failure_words
-from kshot.core.visible import metric_label
+from kshot.core.visible import listed, metric_label
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.swept_rows import BASE
 
@@ -130,8 +130,7 @@ def _unknown(name: str, known: Sequence[str], tasks: Sequence[str] = ()) -> Usag
     if task and near:
         hint = f"Do you mean {near[0]}:{name.rpartition(':')[2]}?"
         return UsageError(f"--fail-under: the run has no figure {name!r:.200}", hint=hint)
-    shown = ", ".join(known[:_MAX_KNOWN]) + (f" and {len(known) - _MAX_KNOWN} more" if len(known) > _MAX_KNOWN else "")
-    hint = f"It has: {shown}." if known else "It has none."
+    hint = f"It has: {listed(known, _MAX_KNOWN, counted=True)}." if known else "It has none."
     return UsageError(f"--fail-under: the run has no figure {name!r:.80}", hint=hint)
 
 
@@ -272,8 +271,7 @@ def check_failed(results: Sequence[ResultRow], samples: Iterable[ResultRow]) -> 
 def _failed(model: str, task: str, total: int, ids: Sequence[str], replies: int) -> ResultRow:
     what, samples = f"{task} on {model}", f"{total} sample{'s' * (total != 1)}"
     if ids:
-        more = ", …" if len(ids) > _MAX_IDS else ""
-        reason = f"{what}: {len(ids)} of {samples} failed ({', '.join(ids[:_MAX_IDS])}{more})"
+        reason = f"{what}: {len(ids)} of {samples} failed ({listed(ids, _MAX_IDS)})"
     elif replies:
         reason = f"{what}: {replies} of several replies to a sample failed"
     else:

@@ -331,7 +331,7 @@ class Journal:
         self._offsets, self._failures = Offsets(), {}
         self._damaged, self._has_records = [], False
         self._first_checksum = _NO_CHECKSUM
-        for line in self._lines():
+        for line in self._lines() if self._end else ():
             record = line.record
             if record is None:
                 self._damaged.append((line.number, line.offset))

@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 
 from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
+from kshot.core.visible import listed
 from kshot.runs.compared_run import ComparedRun, TaskScores
 from kshot.runs.swept_rows import BASE, SAME, SWEEP
 
-_MAX_IDS, _MAX_NAMES = 5, 8
-"""Ids and names that a message lists."""
-
-
-def listed(names: Sequence[str], most: int = _MAX_NAMES) -> str:
-    """Return names for a message; of many, the first ones."""
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+_MAX_IDS = 5
+"""Ids that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from kshot.core.arguments import checked_flag, checked_number, checked_text, checked_texts
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
-from kshot.core.visible import metric_label
+from kshot.core.visible import listed, metric_label
 from kshot.runs.headline import TaskOnModel, finite, headlines, task_rows
 from kshot.runs.record import RunRecord
 
@@ -149,7 +149,7 @@ def meant(
     begun = [one for one in known if one.casefold().startswith(folded)] if name and part != "id" else []
     if len(begun) > 1:
         what = f"{name!r:.80} is the beginning of {len(begun)} {_PLURALS[part]}"
-        raise UsageError(what, hint=f"Name one: {_listed(begun)}.")
+        raise UsageError(what, hint=f"Name one: {listed(begun, _MAX_LISTED)}.")
     if not begun:
         hint = _suggestion(part, name, known if others is None else others)
         raise UsageError(f"{nobody} {part} {name!r:.80}", hint=hint)
@@ -175,11 +175,7 @@ def _suggestion(part: str, name: str, known: Iterable[str]) -> str:
     near = list(dict.fromkeys(one for ratio, one in nearest if ratio >= _NEAR))[:3]
     if len(first) > _MAX_LISTED and near:
         return f"Did you mean {' or '.join(near)}?"
-    return f"Its {_PLURALS[part]}: {_listed(list(first))}." if first else f"Its samples have no {part}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MAX_LISTED]) + (", …" if len(names) > _MAX_LISTED else "")
+    return f"Its {_PLURALS[part]}: {listed(list(first), _MAX_LISTED)}." if first else f"Its samples have no {part}."
 
 
 Names: TypeAlias = str | Sequence[str]

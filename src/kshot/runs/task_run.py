@@ -39,7 +39,7 @@ from kshot.core.records import (
 )
 from kshot.core.settings import Shard
 from kshot.core.task import NOT_ASKED, Task, TaskResult
-from kshot.core.visible import without_text
+from kshot.core.visible import listed, without_text
 from kshot.core.watcher import PlannedTask
 from kshot.runs.sample_row import (
     count_replies,
@@ -340,7 +340,7 @@ def notes_of(result: TaskResult) -> Iterator[str]:
             "first, equally likely or with as many votes"
         )
     if result.identical:
-        ids = ", ".join(result.identical[:_MAX_LISTED]) + (", …" if len(result.identical) > _MAX_LISTED else "")
+        ids = listed(result.identical, _MAX_LISTED)
         yield f"{result.task.name}: samples that list the same option twice: {len(result.identical)} (ids: {ids})"
     if fewer := len(result.task.facts.get("kept", ())):
         yield (

@@ -11,12 +11,11 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from kshot.core.failed_parts import mark_legend, p_text
 from kshot.core.records import ResultRow
-from kshot.core.visible import metric_label
+from kshot.core.visible import listed, metric_label
 from kshot.report.figures import ends_of, figure_cell, short_names
 from kshot.report.verdicts import shown_measures
 from kshot.report.view import Cell, Column, Content, TableView, numbers, words
 from kshot.runs.headline import finite, grouped
-from kshot.runs.pairing import listed
 from kshot.runs.record import RunRecord
 from kshot.runs.swept_rows import SAME, task_label
 
