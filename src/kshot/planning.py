@@ -85,7 +85,8 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
             source = source_of(spec, settings.noting(reads))
             source.check(settings)
             sources.append(source)
-    tell_apart(sources)
+    if len(sources) > 1:
+        tell_apart(sources)
     helpers = {role: spec for role, spec in {"judge": settings.judge, REWRITER: settings.rewrite}.items() if spec}
     plan = Plan(settings, sources, [], helpers, loggers=_made_loggers(log, faults) if log is not None else ())
     if len(sources) == len(datasets):  # else one that is missing may name a judge, or have passages to search
@@ -255,8 +256,8 @@ def _check_together(plan: Plan, faults: Faults, of_loggers: Mapping[str, Sequenc
         check_values(settings, served if plan.models else ["model", *served])  # without models, one of them is a fault
         if complete:  # else one that is left out may be the server that the key is for
             check_accounts(plan.models, plan.helpers, settings)
-    with faults.collected():
-        if complete:
+    if complete and settings.max_cost is not None:
+        with faults.collected():
             check_prices(settings, served)
     return installed
 
@@ -285,9 +286,10 @@ def _rehearsed(plan: Plan, reads: set[str], faults: Faults, *, complete: bool) -
             with faults.collected("model", spec):
                 check_answers(spec, asked.types, source.without_logprobs)
                 check_reads(spec, asked.media)
-    with faults.collected():
-        _check_names(plan.sources, tasks)
-    if complete and len(tasks) == len(plan.sources):  # else one that cannot be compiled might have read more
+    if len(tasks) > 1:
+        with faults.collected():
+            _check_names(plan.sources, tasks)
+    if settings.sweep and complete and len(tasks) == len(plan.sources):  # else one that is left out might read more
         with faults.collected():
             check_sweeps(settings, plan.sources, reads)
     notes = [*without_effect(settings, plan.sources, reads)]

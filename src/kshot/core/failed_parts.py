@@ -78,6 +78,8 @@ def _named(rows: Iterable[Mapping[str, Any]], lists: str) -> str:
 
 def failure_notes(rows: Sequence[ResultRow]) -> Iterator[str]:
     """Yield notes on figures and averages of which many samples failed, each once."""
+    if all(row["n"] and not row["failed"] for row in rows):
+        return
     averages = [row for row in rows if {"average", "sd"} & row.keys()]
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model and not {"average", "sd"} & row.keys()]

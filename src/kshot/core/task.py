@@ -136,6 +136,8 @@ class TaskResult:
 
     def counted(self, metric: str = "", category: str | None = None) -> dict[str, int]:
         """Return what happened, and how often: in a category, or in the whole task."""
+        if not self.counts:
+            return {}
         found = {what: sum(self.counts.get((category, name, what), 0) for name in {"", metric}) for what in COUNTED}
         return {what: count for what, count in found.items() if count}
 

@@ -210,6 +210,7 @@ def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored | F
         raise BackendError(f"it gave {given!r:.60} where a tuple of likelihoods belongs", where=where)
     if len(given) != wanted:
         raise BackendError(f"it gave {len(given)} likelihoods for {wanted} continuations", where=where)
+    plain, is_plain = [], True
     for text, each in zip(request.continuations, given, strict=True):
         if each.logprob == -math.inf:
             return impossible(text)
@@ -223,20 +224,12 @@ def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored | F
             raise BackendError(f"it gave a likelihood over {each.tokens!r} tokens", where=where)
         if each.greedy not in (None, False, True):
             raise BackendError(f"it gave {each.greedy!r:.40} where it says whether a text is greedy", where=where)
-    tokens = [_checked_tokens(each.token_logprobs, where, asked=request.token_logprobs) for each in given]
-    if all(
-        type(each.logprob) is float
-        and type(each.tokens) is int
-        and (each.greedy is None or type(each.greedy) is bool)
-        and own is each.token_logprobs
-        for each, own in zip(given, tokens, strict=True)
-    ):
-        return response
-    plain = (
-        Likelihood(float(each.logprob), int(each.tokens), None if each.greedy is None else bool(each.greedy), own)
-        for each, own in zip(given, tokens, strict=True)
-    )
-    return replace(response, likelihoods=tuple(plain))
+        tokens = _checked_tokens(each.token_logprobs, where, asked=request.token_logprobs)
+        greedy = None if each.greedy is None else bool(each.greedy)
+        plain.append(Likelihood(float(each.logprob), int(each.tokens), greedy, tokens))
+        kinds = type(each.logprob), type(each.tokens)
+        is_plain &= kinds == (float, int) and greedy is each.greedy and tokens is each.token_logprobs
+    return response if is_plain else replace(response, likelihoods=tuple(plain))
 
 
 def _is_number(value: Any, kind: type) -> bool:

@@ -615,8 +615,10 @@ class DatasetCompiler:
 
     def example_facts(self) -> dict[str, Any]:
         """Return what a run records of the examples; how many a class constructs itself is not known."""
-        unknown = {"shots"} if self._constructs_examples else set()
-        return {name: fact for name, fact in self.examples.facts().items() if name not in unknown}
+        facts = self.examples.facts()
+        if self._constructs_examples:
+            facts.pop("shots")
+        return facts
 
     def sampling_options(self) -> Mapping[str, Any]:
         """Return the options of generation that the class sets."""

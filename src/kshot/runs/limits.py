@@ -51,8 +51,6 @@ def _prices(read: float | None, written: float | None, cached: float | None) -> 
 
 def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:
     """Refuse ``--max-cost`` where the price of a role that is behind a server is not known."""
-    if settings.max_cost is None:
-        return
     for role in roles_of_servers:
         for name, price in zip(settings.price_options(role)[:2], settings.prices(role), strict=False):
             if price is None:

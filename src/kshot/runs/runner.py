@@ -249,8 +249,9 @@ class Run:
             for helper in self._helpers.values():
                 self._tell_notes(helper)
             self._batches.end()
-            for note in note_on_sharing(self._tokens_read):
-                self._watcher.note(note)
+            if self._tokens_read:
+                for note in note_on_sharing(self._tokens_read):
+                    self._watcher.note(note)
             self._check(self._results)  # before the files are replaced
         results = corrected_gaps(results)
         comparisons = [] if self._split else compared(self._results, results)
@@ -484,7 +485,7 @@ class Run:
 
     def _record(self, models: Mapping[str, Model]) -> None:
         self._servers |= {model.name for model in models.values() if _is_server(model)}
-        if not self._scores_again:
+        if self._settings.max_cost is not None and not self._scores_again:
             check_prices(self._settings, [role for role, model in models.items() if _is_server(model)])
         for role, model in models.items():
             if isinstance(model, LanguageModel) and model.abilities.tries is not None:
