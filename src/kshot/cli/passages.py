@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from kshot.core.protocols import TextChunker
+    from kshot.passages.benchmark import Benchmark
 
 _MAX_TEXT_WIDTH = 72
 _MAX_LISTED = 10
@@ -145,25 +147,26 @@ def _ceiling(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _question(parsed: argparse.Namespace) -> int:
-    from kshot.passages.card import question_card
+def _cut(parsed: argparse.Namespace) -> tuple[Benchmark, list[TextChunker | None]]:
+    """Return the benchmark, and what cuts its documents."""
     from kshot.passages.source import PassagesSource
 
-    settings = settings_of(parsed)
-    source = PassagesSource(parsed.dataset)
+    source, settings = PassagesSource(parsed.dataset), settings_of(parsed)
     benchmark = source.benchmark(settings)
-    cutter = source.chunkers(benchmark, settings)[0]
-    card = question_card(benchmark, benchmark.corpus(cutter), parsed.number)
+    return benchmark, source.chunkers(benchmark, settings)
+
+
+def _question(parsed: argparse.Namespace) -> int:
+    from kshot.passages.card import question_card
+
+    benchmark, cutters = _cut(parsed)
+    card = question_card(benchmark, benchmark.corpus(cutters[0]), parsed.number)
     return _show(card, question_view(card), as_json=parsed.json)
 
 
 def _chunks(parsed: argparse.Namespace) -> int:
-    from kshot.passages.source import PassagesSource
-
-    settings = settings_of(parsed)
-    source = PassagesSource(parsed.dataset)
-    benchmark = source.benchmark(settings)
-    for cutter in source.chunkers(benchmark, settings):
+    benchmark, cutters = _cut(parsed)
+    for cutter in cutters:
         for passage in benchmark.corpus(cutter):
             row = {"id": passage.id, "text": passage.text, "tokens": passage.tokens, **passage.fields}
             if parsed.json:

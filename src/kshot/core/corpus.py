@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -85,6 +85,11 @@ class Corpus:
                 if all(passage.fields.get(name) == value for name, value in where)
             )
         return self._among[where]
+
+    def searched(self, where: Where) -> Sequence[Passage]:
+        """Return the passages that ``among`` finds; all of them without conditions."""
+        among = self.among(where)
+        return self.passages if among is None else [self.passages[position] for position in among]
 
     @cached_property
     def digest(self) -> str:

@@ -105,8 +105,7 @@ def question_card(benchmark: Benchmark, corpus: Corpus, number: str) -> dict[str
         some = ", ".join(each.id for each in benchmark.samples[:5])
         raise UsageError(f"{benchmark.name} has no question {number!r}", hint=f"It has: {some}, …")
     matches = EvidenceFinder(corpus).matches(sample.target.parts)
-    among = corpus.among(passage_filter(benchmark.within)(sample))
-    searched = corpus.passages if among is None else [corpus.passages[position] for position in among]
+    searched = corpus.searched(passage_filter(benchmark.within)(sample))
     components = zip(sample.fields["components"], sample.target.parts, strict=True)
     return {
         "question": sample.fields["question"],

@@ -253,9 +253,7 @@ def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
     finder = EvidenceFinder(corpus)
     grades = {}
     for sample in samples:
-        request = task.template(sample, ())
-        among = corpus.among(request.where)
-        searched = corpus.passages if among is None else [corpus.passages[position] for position in among]
+        searched = corpus.searched(task.template(sample, ()).where)
         grades[sample.id] = _grades(sample, finder, [passage.id for passage in searched])
     check_qrels(grades)
     paths = {name: path_inside(folder, name) for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")}

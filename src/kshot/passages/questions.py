@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kshot.core.errors import DataError
 from kshot.core.records import Evidence, Row, Sample
 from kshot.core.text_files import parse_json, read_whole
+
+T = TypeVar("T")
 
 FILTERS = ("all", "nonempty", "explicit", "essential")
 """Which components count: all; those with a context; the explicit ones; all but the extraneous."""
@@ -148,11 +150,13 @@ def _question(row: Any, place: _RowPlace, oddities: Counter[str]) -> EvidenceQue
     if not isinstance(row, dict):
         raise place.error(f"a question must be an object, not {type(row).__name__}")
     chapter, number = (_name_or_number(row, key, place) for key in ("chapter", "question_number"))
-    text = _without_quotes(_text(row, "question_text", place), "questions wrapped in quotes", oddities)
+    text = _typed(row, "question_text", str, "text", place)
+    text = _without_quotes(text, "questions wrapped in quotes", oddities)
     if not text.strip():
         raise place.error("question_text is empty")
-    answer = _without_quotes(_text(row, "gold_standard_answer", place), "gold answers wrapped in quotes", oddities)
-    rows = _list(row, "answer_context", place)
+    answer = _typed(row, "gold_standard_answer", str, "text", place)
+    answer = _without_quotes(answer, "gold answers wrapped in quotes", oddities)
+    rows: list[Any] = _typed(row, "answer_context", list, "a list", place)
     if not rows:
         raise place.error("answer_context is empty: without components there is nothing to find")
     components = tuple(_component(each, index, place, oddities) for index, each in enumerate(rows, start=1))
@@ -212,17 +216,10 @@ def _name_or_number(row: Row, key: str, place: _RowPlace) -> str:
     return str(value).strip()
 
 
-def _text(row: Row, key: str, place: _RowPlace) -> str:
+def _typed(row: Row, key: str, kind: type[T], named: str, place: _RowPlace) -> T:
     value = row.get(key)
-    if not isinstance(value, str):
-        raise place.error(f"{key} is {'missing' if key not in row else type(value).__name__}; it must be text")
-    return value
-
-
-def _list(row: Row, key: str, place: _RowPlace) -> list[Any]:
-    value = row.get(key)
-    if not isinstance(value, list):
-        raise place.error(f"{key} is {'missing' if key not in row else type(value).__name__}; it must be a list")
+    if not isinstance(value, kind):
+        raise place.error(f"{key} is {'missing' if key not in row else type(value).__name__}; it must be {named}")
     return value
 
 

@@ -45,13 +45,17 @@ def without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
 def _shown(name: str, identity: Mapping[str, Any]) -> str:
     """Show a value of an identity for a message, which must stay on one line."""
     if name in identity:
-        text = json.dumps(identity[name], ensure_ascii=False)
-        return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - about half a line
+        return half_a_line(json.dumps(identity[name], ensure_ascii=False))
     declared = Settings.declared().get(name)
     default = (
         None if declared is None else declared.default if declared.default is not None else declared.earlier_default
     )
     return "not set" if default is None else f"{json.dumps(default)} (default)"
+
+
+def half_a_line(text: str) -> str:
+    """Return a text for a message; a long one is cut."""
+    return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - about half a line
 
 
 JOURNAL, SUMMARY = "journal.jsonl", "summary.json"

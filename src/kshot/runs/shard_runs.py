@@ -18,7 +18,7 @@ from kshot.core.memo import Offsets, address
 from kshot.core.settings import Shard
 from kshot.core.text_files import path_inside
 from kshot.runs.code import KEY as CODE
-from kshot.runs.folder import JOURNAL, RunFolder, differences, stored_answers
+from kshot.runs.folder import JOURNAL, RunFolder, differences, half_a_line, stored_answers
 from kshot.runs.previews import Faults
 from kshot.runs.run_state import is_working, state_of
 from kshot.runs.samples_file import sample_rows
@@ -101,17 +101,13 @@ def check_same_run(first: ShardRun, other: ShardRun) -> None:
         mine, theirs = facts(first.spec), facts(other.spec)
         for key in {**mine, **theirs}:
             if key in mine and key in theirs and mine[key] != theirs[key]:
-                raise _other(first, other, f"{name} {key} was {_short(mine[key])}, is {_short(theirs[key])}")
+                was, now = half_a_line(str(mine[key])), half_a_line(str(theirs[key]))
+                raise _other(first, other, f"{name} {key} was {was}, is {now}")
 
 
 def _other(first: ShardRun, other: ShardRun, what: str) -> RunError:
     hint = "Run the shards with one command, version of kshot, model and data, each into a folder of its own."
     return RunError(f"it is no part of the same run as {first}: {what}", where=str(other.path), hint=hint)
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - about half a line
 
 
 def _versions(spec: Mapping[str, Any]) -> dict[str, Any]:
