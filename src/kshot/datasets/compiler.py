@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from numbers import Integral
 from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
@@ -463,9 +464,9 @@ class DatasetCompiler:
 
     # ---- from rows to samples ----
 
-    def samples(self) -> Iterator[Sample]:
-        """Format the rows one by one."""
-        for index, row in enumerate(self.dataset.evaluation_data):
+    def samples(self, first: int = 0) -> Iterator[Sample]:
+        """Format the rows one by one, from the one with the number ``first`` on."""
+        for index, row in islice(enumerate(self.dataset.evaluation_data), first, None):
             yield self.sample(index, self._checked(row, f"row {index}"))
 
     def sample(self, index: int, row: Row) -> Sample:
@@ -660,10 +661,11 @@ def _names_of(value: Any) -> Iterator[str]:
 
 
 class DatasetSamples:
-    """The samples of a dataset, formatted anew on each pass, so that none stays in memory."""
+    """The samples of a dataset. Only the first ones, which a rehearsal makes, stay in memory for the next passes."""
 
     def __init__(self, compiler: DatasetCompiler) -> None:
         self._compiler = compiler
+        self._first: list[Sample] = []
 
     @property
     def subset(self) -> str:
@@ -679,4 +681,11 @@ class DatasetSamples:
         return len(self._compiler.dataset.evaluation_data)
 
     def __iter__(self) -> Iterator[Sample]:
-        return self._compiler.samples()
+        yield from self._first
+        for sample in self._compiler.samples(len(self._first)):
+            if sample.position == len(self._first) < _KEPT_SAMPLES:
+                self._first.append(sample)
+            yield sample
+
+
+_KEPT_SAMPLES = 10

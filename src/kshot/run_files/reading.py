@@ -214,8 +214,9 @@ class _PositionReader:
         start = self._at
         if self._text.startswith("[", start):
             for number in self._items("]"):
-                self.found[(*path, number)] = self._here()
-                self._value((*path, number))
+                item = (*path, number)
+                self.found[item] = self._here()
+                self._value(item)
         elif self._text.startswith("{", start):
             for _ in self._items("}"):
                 self._pair(path)

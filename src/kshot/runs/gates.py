@@ -445,15 +445,11 @@ class ThresholdWatcher(Watcher):
 
 def check_finished(path: Path) -> None:
     """Refuse a run whose figures are older than its latest session, which goes on or did not come to its end."""
-    _check_idle(path)
-    if what := interrupted(read_spec(path)):
-        raise RunError(what, where=str(path), hint="The command that started it continues it.")
-
-
-def _check_idle(path: Path) -> None:
     if is_working(path):
         hint = "Wait for it: gates are for finished runs."
         raise RunError("another process is working in this run folder", where=str(path), hint=hint)
+    if what := interrupted(read_spec(path)):
+        raise RunError(what, where=str(path), hint="The command that started it continues it.")
 
 
 def _baseline(given: Baseline, run: str | Path | RunRecord | None) -> RunRecord:

@@ -53,12 +53,7 @@ def list_runs(folder: str | Path = USUAL_FOLDER) -> list[dict[str, Any]]:
     stopped it, made it fail, or is damaged), ``started``, ``last_started``, ``ended``, ``seconds``, ``models``,
     ``datasets``, ``headline`` (a figure), ``figures``, ``failed``, ``cost_usd``, and ``progress`` unless it is done.
     """
-    return runs_below(checked_folder("the folder", folder), datetime.now(timezone.utc))
-
-
-def runs_below(folder: str | Path, now: datetime) -> list[dict[str, Any]]:
-    """Return the runs in a folder, as they are now."""
-    return newest_below(folder, now, None)[0]
+    return newest_below(checked_folder("the folder", folder), datetime.now(timezone.utc), None)[0]
 
 
 def newest_below(folder: str | Path, now: datetime, most: int | None) -> tuple[list[dict[str, Any]], int]:

@@ -143,14 +143,16 @@ class WordAccuracy(Metric):
         """Return the beginning of a prediction that has as many tokens as the reference."""
         if self.count_tokens is None:
             return " ".join(prediction.split()[: len(reference.split())])
-        size, low, high = self.count_tokens(reference), 0, len(prediction)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.count_tokens(prediction[:middle]) <= size:
-                low = middle
-            else:
-                high = middle - 1
-        return prediction[:low]
+        count, size = self.count_tokens, self.count_tokens(reference)
+        return prediction[: _largest(0, len(prediction), lambda length: count(prediction[:length]) <= size)]
+
+
+def _largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number that fits, from ``low``, which does, to ``high``."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 class PerspectiveApi(Metric):
@@ -354,15 +356,13 @@ class LLMBoxDataset(Dataset):
         def joined(count: int) -> str:
             return "".join(words[len(words) - count :] if side == "left" else words[:count])
 
+        def fits(count: int) -> bool:
+            return len(self.tokenizer_encode(joined(count))) <= max_tokens
+
         low, high = 0, min(1, len(words))
-        while high < len(words) and len(self.tokenizer_encode(joined(high))) <= max_tokens:
+        while high < len(words) and fits(high):
             low, high = high, min(2 * high, len(words))  # the words may be those of a whole corpus
-        while low < high:
-            middle = (low + high + 1) // 2
-            if len(self.tokenizer_encode(joined(middle))) <= max_tokens:
-                low = middle
-            else:
-                high = middle - 1
+        low = _largest(low, high, fits)
         found = TruncatedText(joined(low))
         found.tokens, found.words = len(self.tokenizer_encode(found)), low
         return found

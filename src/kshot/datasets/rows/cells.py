@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -97,17 +98,11 @@ def from_literal(text: str) -> tuple[Any, str]:
     """Return the list or object that a text writes, and how: in ``json`` or ``ast``; None if it writes none."""
     if text.lstrip()[:1] in {"[", "{", "("}:
         for name, read in (("json", parse_json), ("ast", ast.literal_eval)):
-            found = _read_literal(read, text.strip())
-            if isinstance(found, (list, tuple, dict)):
-                return found, name
+            with suppress(ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+                found = read(text.strip())
+                if isinstance(found, (list, tuple, dict)):
+                    return found, name
     return None, ""
-
-
-def _read_literal(read: Callable[[str], Any], text: str) -> Any:
-    try:
-        return read(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return None
 
 
 def cut_by_letters(text: str) -> tuple[str, ...] | None:

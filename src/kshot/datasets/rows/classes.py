@@ -160,20 +160,21 @@ class RowsDataset(Dataset):
         place = dataset_path, subset_name, evaluation_set, example_set
         key = *place, self.args.with_values(ranking_type=None)
         if key not in self.loaded:
-            self._load(*place)
+            tables = RowTables(dataset_path or self.place, subset_name)
+            self._load(tables, *tables.chosen_splits(evaluation_set, example_set))
             self.loaded[key] = {name: getattr(self, name) for name in _LOADED}
         vars(self).update(self.loaded[key])
 
-    def _load(
-        self, dataset_path: str | None, subset_name: str | None, evaluation_set: str | None, example_set: str | None
-    ) -> None:
-        tables = RowTables(dataset_path or self.place, subset_name)
-        self.evaluation_set, self.example_set = tables.chosen_splits(evaluation_set, example_set)
-        self.evaluation_data = tables.load(self.evaluation_set)
+    def _load(self, tables: RowTables, evaluated: str, shown: str) -> None:
+        self.evaluation_set, self.example_set = evaluated, shown
+        self.evaluation_data = tables.load(evaluated)
         self.reading = self._read(self.evaluation_data, tables.place)
         self._number_if_needed()
-        if self.num_shots:
-            self._load_examples(tables, self.example_set)
+        if self.num_shots and shown == evaluated:
+            self.example_data = self.evaluation_data
+        elif self.num_shots:
+            self.example_data = tables.load(shown)
+            self._read(self.example_data, tables.place)
 
     def _number_if_needed(self) -> None:
         """Number the rows if their ids do not tell them apart."""
@@ -182,13 +183,6 @@ class RowsDataset(Dataset):
             note = f"the values of column {self.id_column!r} do not tell the rows apart: samples have numbers instead"
             self.reading = replace(self.reading, notes=(*self.reading.notes, note))
             self.id_column = None
-
-    def _load_examples(self, tables: RowTables, example_set: str) -> None:
-        if example_set == self.evaluation_set:
-            self.example_data = self.evaluation_data
-            return
-        self.example_data = tables.load(example_set)
-        self._read(self.example_data, tables.place)
 
     def _read(self, rows: Sequence[Any], table: str) -> RowReading:
         reading = self.examined(rows, table)
@@ -254,11 +248,9 @@ class RowsWithTargets(RowsDataset, GenerationDataset):
     instruction = TARGET_INSTRUCTION
     metrics = (Em(), F1())
 
-    def load_raw_dataset(
-        self, dataset_path: str | None, subset_name: str | None, evaluation_set: str | None, example_set: str | None
-    ) -> None:
+    def load_raw_dataset(self, *place: str | None) -> None:
         """Read the rows; a base model would go on with another question, so its reply ends where an answer does."""
-        super().load_raw_dataset(dataset_path, subset_name, evaluation_set, example_set)
+        super().load_raw_dataset(*place)
         if self.model_type == "base" and self.reading is not None:
             self.extra_model_args = {**self.extra_model_args, "stop": ["\n\n" if self.reading.lines else "\n"]}
 

@@ -6,13 +6,14 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from kshot.cleanups.letters import letter, letter_index
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.options import flag
+from kshot.core.visible import listed as listed_names
 from kshot.datasets.rows.cells import (
     MIN_OPTIONS,
     Listed,
@@ -127,8 +128,11 @@ def reading_of(rows: Sequence[Mapping[str, Any]], columns: RowColumns, table: st
     reading = RowReading(columns)
     if columns.has_options:
         reading = _with_cut(reading, rows)
-        with _naming_table(table):
+        try:
             reading = _with_form(reading, rows, answer_as)
+        except DataError as exc:
+            exc.where = f"{table}, {exc.where}"
+            raise
     faults = tuple(_faults(reading, rows, table))
     notes = [*reading.notes, *(_about_options(reading, rows) if not faults else ())]
     lines = columns.target is not None and any("\n" in text for row in rows for text in _targets(reading, row))
@@ -136,20 +140,14 @@ def reading_of(rows: Sequence[Mapping[str, Any]], columns: RowColumns, table: st
 
 
 def _faults(reading: RowReading, rows: Sequence[Mapping[str, Any]], table: str) -> Iterator[DataError]:
+    """Yield what is wrong with rows, with their places."""
     for number, row in enumerate(rows):
-        fault = _fault(reading, row)
-        if fault is not None:
+        try:
+            reading.fields(row)
+        except DataError as exc:  # noqa: PERF203 - any row may have one
             place = place_of(row, number, table)
-            fault.where = f"{place}, {fault.where}" if fault.where else place
-            yield fault
-
-
-def _fault(reading: RowReading, row: Mapping[str, Any]) -> DataError | None:
-    try:
-        reading.fields(row)
-    except DataError as exc:
-        return exc
-    return None
+            exc.where = f"{place}, {exc.where}" if exc.where else place
+            yield exc
 
 
 def _with_cut(reading: RowReading, rows: Sequence[Mapping[str, Any]]) -> RowReading:
@@ -171,19 +169,11 @@ def _with_form(reading: RowReading, rows: Sequence[Mapping[str, Any]], wanted: s
     """Choose the form of the answers, by the rows whose options can be read."""
     values, options = [], []
     for row in rows:
-        listed = _readable(reading, row)
-        if listed is not None:
+        with suppress(DataError):
+            options.append(reading.options(row))
             values.append(row.get(reading.columns.answer or ""))
-            options.append(listed)
     form = chosen_form(values, options, wanted, reading.columns.answer or "")
     return replace(reading, form=form, notes=(*reading.notes, *form.notes))
-
-
-def _readable(reading: RowReading, row: Mapping[str, Any]) -> Listed | None:
-    try:
-        return reading.options(row)
-    except DataError:
-        return None
 
 
 def _about_options(reading: RowReading, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -199,16 +189,6 @@ def _targets(reading: RowReading, row: Mapping[str, Any]) -> list[str]:
     except DataError:
         return []
     return target if isinstance(target, list) else [target]
-
-
-@contextmanager
-def _naming_table(table: str) -> Iterator[None]:
-    """Put the table before the place of an error that is raised in the block."""
-    try:
-        yield
-    except DataError as exc:
-        exc.where = f"{table}, {exc.where}"
-        raise
 
 
 @contextmanager
@@ -318,8 +298,7 @@ def _option_columns(given: Sequence[str] | None, names: Sequence[str], where: st
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _COLUMNS_LISTED
-    return ", ".join(map(repr, names[:_COLUMNS_LISTED])) + (f" and {more} more" if more > 0 else "")
+    return listed_names(list(map(repr, names)), _COLUMNS_LISTED, counted=True)
 
 
 def column_names(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -352,26 +331,18 @@ def guessed(names: Sequence[str]) -> RowColumns | None:
     return RowColumns(question, target=target) if target else None
 
 
-def flags_of(columns: RowColumns) -> str:
-    """Write columns as flags of the command line."""
-    given = {
-        "question": columns.question,
-        "options": ",".join(columns.options) or None,
-        "answer": columns.answer,
-        "target": columns.target,
-    }
-    return " ".join(f"{flag(name)} {shlex.quote(value)}" for name, value in given.items() if value is not None)
-
-
 def _usual(role: str, names: Sequence[str]) -> str | None:
     plain = {re.sub(r"[\s_-]", "", name).casefold(): name for name in reversed(names)}
     return next((plain[each] for each in _USUAL[role] if each in plain), None)
 
 
 def _suggestion(names: Sequence[str]) -> str:
+    """Return the flags that may be meant."""
     columns = guessed(names)
     if columns is not None:
-        return f"Perhaps: {flags_of(columns)}."
+        given = asdict(columns) | {"options": ",".join(columns.options)}
+        flags = (f"{flag(name)} {shlex.quote(value)}" for name, value in given.items() if value)
+        return f"Perhaps: {' '.join(flags)}."
     return "Name them: --question Q --options A,B,C,D --answer KEY, or --question Q --target TEXT."
 
 
@@ -465,7 +436,7 @@ class ChosenForm:
 
     def _find(self, value: Any, listed: Listed) -> int:
         if not text_of(value).strip():
-            raise DataError("the answer is empty", hint="Fill in the cell, or take the row out.")
+            raise DataError("the answer is empty", hint=_FILL)
         found = FORMS[self.name](value, listed)
         if found is None:
             raise self._names_none(value, listed)
