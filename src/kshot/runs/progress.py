@@ -86,9 +86,8 @@ class ProgressState:
     @property
     def total(self) -> int | None:
         """The samples of all tasks and models; None where that is not known."""
-        totals = [task.total for task in self.tasks]
-        known = [total for total in totals if total is not None]
-        return sum(known) if self.complete and len(known) == len(totals) else None
+        known = [task.total for task in self.tasks if task.total is not None]
+        return sum(known) if self.complete and len(known) == len(self.tasks) else None
 
     def as_json(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
@@ -268,7 +267,11 @@ class ProgressTracker(Watcher):
         """Start a task: that of the plan, or one that the plan lacks."""
         with self._lock:
             self._end_running(complete=False)
-            found = self._planned(task, self._name_of(model))
+            if model not in self._called:  # it may call itself otherwise than the plan, once it is open
+                begun = self._called.values()
+                waiting = [each.model for each in self._state.tasks[self._begun :] if each.model not in begun]
+                self._called[model] = model if model in waiting else next(iter(waiting), model)
+            found = self._planned(task, self._called[model])
             found.state, found.total = "running", total if total is not None else found.total
             self._running, self._active_since = found, self._clock()
             self._rate.add(self._active(), self._fresh)
@@ -357,14 +360,6 @@ class ProgressTracker(Watcher):
         self._begun += 1
         return tasks[at]
 
-    def _name_of(self, model: str) -> str:
-        """Return the name that the plan has for a model, which may call itself otherwise once it is open."""
-        if model not in self._called:
-            begun = set(self._called.values())
-            waiting = [task.model for task in self._state.tasks[self._begun :] if task.model not in begun]
-            self._called[model] = model if model in waiting else next(iter(waiting), model)
-        return self._called[model]
-
 
 def _asked(task: TaskProgress) -> int:
     """Return how many samples were not simply recalled."""
@@ -440,7 +435,13 @@ class FolderProgress(ProgressTracker):
             self._next = began + (self._clock() - began) / _STORE_SHARE
 
     def _write(self, state: ProgressState) -> None:
-        text = json.dumps(_within_limits(state).as_json())
+        for task in state.tasks:  # a reader of the file would refuse longer names
+            task.task, task.model = task.task[:MAX_CHARACTERS], task.model[:MAX_CHARACTERS]
+            task.group = task.group[:MAX_CHARACTERS]
+            task.reading = replace(task.reading, metric=task.reading.metric[:MAX_CHARACTERS])
+        if state.step is not None:
+            state.step.label = state.step.label[:MAX_CHARACTERS]
+        text = json.dumps(state.as_json())
         draft = self._path.with_name(f".{PROGRESS}.draft")
         try:
             with open_new(draft) as file:
@@ -449,13 +450,3 @@ class FolderProgress(ProgressTracker):
         except OSError:  # such as a full disk
             draft.unlink(missing_ok=True)
             raise
-
-
-def _within_limits(state: ProgressState) -> ProgressState:
-    """Cut names that a reader of the file would refuse."""
-    for task in state.tasks:
-        task.task, task.model, task.group = (text[:MAX_CHARACTERS] for text in (task.task, task.model, task.group))
-        task.reading = replace(task.reading, metric=task.reading.metric[:MAX_CHARACTERS])
-    if state.step is not None:
-        state.step.label = state.step.label[:MAX_CHARACTERS]
-    return state

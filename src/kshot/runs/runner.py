@@ -209,7 +209,10 @@ class Run:
         self._tokens_read: dict[str, tuple[int, int]] = {}
         self._keep: Callable[[ResultRow], None] = lambda _: None
         self._keep_passages: Callable[[Corpus, ResultRow], None] | None = None
-        self._data = DataDigests({} if folder is None else folder.spec.get("data", {}), self._tell_changed)
+        recorded = {} if folder is None else folder.spec.get("data", {})
+        self._data = DataDigests(
+            recorded, lambda task: self._watcher.note(f"{task}: its data have changed since this run began")
+        )
         self._budget = budget_of(settings, folder, self._record_spent, scores_again=self._scores_again)
         self._meter = RunMeter(self._budget)
         self._batches = BatchRound(folder)
@@ -307,12 +310,10 @@ class Run:
 
     def _roles(self, model: Model, corpus: Corpus | None) -> dict[str, Backend]:
         """Return the backend of each role; a search engine gets the task's corpus first."""
-        idle = corpus is None  # a task without passages needs no search engine
-        roles = {
-            role: self._backend(helper, corpus)
-            for role, helper in self._helpers.items()
-            if not (idle and isinstance(helper, SearchEngine))
-        }
+        roles = {}
+        for role, helper in self._helpers.items():
+            if corpus is not None or not isinstance(helper, SearchEngine):  # which needs passages
+                roles[role] = self._backend(helper, corpus)
         found = self._backend(model, corpus)
         if corpus is not None and "corpus" not in roles:
             roles["corpus"] = found
@@ -475,18 +476,16 @@ class Run:
             self._notes[text] = None
             self._watcher.note(text)
 
-    def _tell_changed(self, task: str) -> None:
-        self._watcher.note(f"{task}: its data have changed since this run began")
-
     def _record_spent(self, spent: Mapping[str, Any]) -> None:
         """Record what was spent, and the data that it was spent on."""
         if self._folder is not None:
             self._folder.write_spec(spent=spent, data=self._data.records())
 
     def _record(self, models: Mapping[str, Model]) -> None:
-        self._servers |= {model.name for model in models.values() if _is_server(model)}
+        served = [role for role, model in models.items() if _is_server(model)]
+        self._servers.update(models[role].name for role in served)
         if self._settings.max_cost is not None and not self._scores_again:
-            check_prices(self._settings, [role for role, model in models.items() if _is_server(model)])
+            check_prices(self._settings, served)
         for role, model in models.items():
             if isinstance(model, LanguageModel) and model.abilities.tries is not None:
                 self._budget.follow(role, model.name, model.abilities.tries)

@@ -10,7 +10,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from kshot.core.content import content_json
-from kshot.core.metric import MEAN, Measure
+from kshot.core.metric import MEAN
 from kshot.core.records import (
     NO_MATCH,
     Absent,
@@ -155,18 +155,24 @@ def sample_row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Ma
         row["category"] = sample.category
     if failures := failed_replies(outcome):
         row["failed_replies"] = len(failures)
+    return row | _score_fields(task, sample, scores)
+
+
+def _score_fields(task: Task[Any], sample: Sample, scores: Mapping[str, Any] | Failed) -> ResultRow:
+    """Return what a row says of the scores, and the tuples that a comparison with another run computes figures from."""
     if isinstance(scores, Failed):
-        row["scores"] = {}
-        row["failed"] = f"{scores.kind}: {scores.message}"
-    else:
-        by_name = {measure.name: measure for metric in task.metrics for measure in metric.measures}
-        where = f"dataset {task.name}, sample {sample.id}"
-        told = {name: value for name, value in scores.items() if not isinstance(value, Absent)}
-        own = {name: reduced(by_name[name], where, [value]) for name, value in told.items()}
-        row["scores"] = {name: value for name, value in own.items() if value is not None}
-        if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], value)}:
-            row["parts"] = parts
-    return row
+        return {"scores": {}, "failed": f"{scores.kind}: {scores.message}"}
+    measures = {measure.name: measure for metric in task.metrics for measure in metric.measures}
+    own, parts = {}, {}
+    for name, value in scores.items():
+        measure = measures[name]
+        if isinstance(value, Absent):
+            continue
+        if (score := reduced(measure, f"dataset {task.name}, sample {sample.id}", [value])) is not None:
+            own[name] = score
+        if isinstance(value, tuple) and measure.aggregate.key not in {"", MEAN.key} and not measure.detail:
+            parts[name] = value
+    return {"scores": own, **({"parts": parts} if parts else {})}
 
 
 def _are_shown(options: Sequence[str], response: Any) -> bool:
@@ -175,11 +181,6 @@ def _are_shown(options: Sequence[str], response: Any) -> bool:
     measured = [each["text"] for each in parts if isinstance(each, dict) and "text" in each and "prompt" not in each]
     pairs = zip(options, measured, strict=False)
     return len(measured) == len(options) and all(text.strip().endswith(option.strip()) for option, text in pairs)
-
-
-def _is_kept(measure: Measure, value: Any) -> bool:
-    """Whether a row has the tuple, from which a comparison with another run computes the figure."""
-    return isinstance(value, tuple) and measure.aggregate.key not in {"", MEAN.key} and not measure.detail
 
 
 def _told(answer: Any) -> dict[str, Any]:
