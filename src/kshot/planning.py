@@ -38,7 +38,7 @@ from kshot.metrics.passatk import check_tests
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.retrievers.base import rehearsal
 from kshot.runs.limits import check_prices
-from kshot.runs.previews import Faults, RehearsedRequests, planned_task, rehearse
+from kshot.runs.previews import Faults, planned_task, rehearse
 from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart, without_effect
@@ -271,21 +271,22 @@ def _rehearsed(plan: Plan, reads: set[str], faults: Faults, *, complete: bool) -
     settings, judges = plan.settings, 0
     tasks: dict[int, Sequence[PlannedTask] | None] = {}
     for number, source in enumerate(plan.sources):
-        asked = RehearsedRequests()
+        asked, shown = set[type](), set[str]()
         with faults.collected("dataset", source.label), rehearsal():
             found: list[PlannedTask] = []
             for task in source.rehearsals(settings.noting(reads)):
                 judges += bool(judged(task.metrics))
                 check_tests(task)
-                requests = rehearse(task, judged=settings.judge is not None)
-                auto = "ranking_type" in task.labels  # the model decides what is asked
-                asked |= RehearsedRequests(media=requests.media) if auto else requests
+                types, media = rehearse(task, judged=settings.judge is not None)
+                if "ranking_type" not in task.labels:  # else the model decides what is asked
+                    asked |= types
+                shown |= media
                 found.append(planned_task(task))
             tasks[number] = source.planned(settings, found)
         for spec in () if source.searches(settings) else plan.models:
             with faults.collected("model", spec):
-                check_answers(spec, asked.types, source.without_logprobs)
-                check_reads(spec, asked.media)
+                check_answers(spec, asked, source.without_logprobs)
+                check_reads(spec, shown)
     if len(tasks) > 1:
         with faults.collected():
             _check_names(plan.sources, tasks)

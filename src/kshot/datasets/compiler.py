@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from itertools import islice
 from numbers import Integral
 from types import CodeType, FunctionType, SimpleNamespace
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kshot.core.content import glue
 from kshot.core.errors import DataError, KshotError
@@ -29,31 +29,14 @@ from kshot.tables.files import first_rows
 TokenCounter: TypeAlias = Callable[[str], int]
 
 
-class ExampleWriter(Protocol):
-    """Turns example rows into samples and into the messages of a prompt; the compiler of a dataset is one."""
-
-    def example_at(self, index: int, /) -> Sample:
-        """Make the sample of the example row with this number."""
-        ...
-
-    def example_messages(self, shots: Sequence[Sample], /) -> list[Message]:
-        """Write examples as a conversation."""
-        ...
-
-    def note(self, text: str, /) -> None:
-        """Tell the user something about this dataset."""
-        ...
-
-    def call(self, name: str, method: Callable[[], Any], /) -> Any:
-        """Call code of a plug-in; an error names the dataset and ``name``."""
-        ...
-
-
 class ShownExamples:
     """Chooses the examples of a dataset. ``shots`` are those that every sample shows, if no retriever chooses."""
 
-    def __init__(self, dataset: Dataset, writer: ExampleWriter) -> None:
-        """Choose nothing yet: a class that constructs its own examples may never need any."""
+    def __init__(self, dataset: Dataset, writer: DatasetCompiler) -> None:
+        """Choose nothing yet: a class that constructs its own examples may never need any.
+
+        ``writer`` turns example rows into samples, and these into messages.
+        """
         self._dataset, self._writer = dataset, writer
         self._chosen: Sequence[Sequence[int]] | None = None
         self._retriever: ExampleRetriever | None = None

@@ -62,19 +62,11 @@ REHEARSED_SAMPLES = 10
 """Samples of each task that are tried out. All rows of its files are read; the other samples are made in their turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class RehearsedRequests:
-    """What tasks ask of the evaluated model: types of request, and what its prompts hold beside text."""
+def rehearse(task: Task[Any], *, judged: bool) -> tuple[frozenset[type], frozenset[str]]:
+    """Ask the first requests of the first samples of nobody. ``judged``: the run has a judge.
 
-    types: frozenset[type] = frozenset()
-    media: frozenset[str] = frozenset()
-
-    def __or__(self, other: RehearsedRequests) -> RehearsedRequests:
-        return RehearsedRequests(self.types | other.types, self.media | other.media)
-
-
-def rehearse(task: Task[Any], *, judged: bool) -> RehearsedRequests:
-    """Ask the first requests of the first samples of nobody; return what they ask. ``judged``: the run has a judge."""
+    Return what they ask of the evaluated model: types of request, and what its prompts hold beside text.
+    """
     check_names(task)
     if not judged and asking_judges(task.metrics):
         raise BackendError(
@@ -83,12 +75,12 @@ def rehearse(task: Task[Any], *, judged: bool) -> RehearsedRequests:
             hint="Name the judging model with --judge MODEL.",
         )
     if iter(task.samples) is task.samples:  # they can be read once only
-        return RehearsedRequests()
+        return frozenset(), frozenset()
     samples = islice(task.samples, REHEARSED_SAMPLES)
     previews = [previewed(task, sample, judged=judged) for sample in samples]
     requests = [request for shown in previews for request in shown.requests if request.role == "model"]
     media = [part for request in requests if not isinstance(request, Search) for part in request.prompt.media]
-    return RehearsedRequests(frozenset(map(type, requests)), needs(media))
+    return frozenset(map(type, requests)), needs(media)
 
 
 def planned_task(task: Task[Any]) -> PlannedTask:
