@@ -43,7 +43,7 @@ from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart, without_effect
 from kshot.studies.own_settings import OwnSettings
-from kshot.studies.swept_sources import check_sweeps
+from kshot.studies.sweep import check_sweeps
 from kshot.tables.files import FILE_SUFFIXES
 
 

@@ -24,7 +24,7 @@ from kshot.core.visible import listed
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
 from kshot.settings import Settings
-from kshot.studies.swept_sources import own_values, sweep_of
+from kshot.studies.sweep import own_values, sweep_of
 
 _NAMES_LISTED = 12
 HELPER_ROLES = ("judge", REWRITER, "corpus")

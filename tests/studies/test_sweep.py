@@ -16,7 +16,7 @@ from kshot.report.sweeps import sweep_verdicts
 from kshot.runs.swept_rows import swept_figures
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of
-from kshot.studies.swept_sources import own_values
+from kshot.studies.sweep import own_values
 from tests.configs.written import RACE
 from tests.datasets.fakes import Fake
 
