@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Sample
-from kshot.lookup.data import completions, parts, read
-from kshot.lookup.generate import LOOKUP_TASKS, TASKS, answers, dumps, generate
+from kshot.lookup.generate import LOOKUP_TASKS, TASKS, answers, completions, dumps, generate, parts, read
 from kshot.lookup.prompt_writer import VARIANTS, default_texts, fill, load_texts, parse_variant, prompts
 from kshot.lookup.scoring import KINDS, RULES, LookupAccuracy, chance, error_kind, gaps
 from tests.fuzz.harness import Told, any_text, folder, fuzz, grafted, json_bytes, json_values, mutated, told

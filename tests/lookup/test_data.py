@@ -3,8 +3,7 @@ import json
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.lookup.data import completions, parts, read
-from kshot.lookup.generate import generate, write
+from kshot.lookup.generate import completions, generate, parts, read, write
 from kshot.lookup.prompt_writer import fill
 
 

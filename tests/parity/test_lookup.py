@@ -12,8 +12,7 @@ import pytest
 
 import kshot.lookup
 from kshot.lookup import scoring
-from kshot.lookup.data import completions
-from kshot.lookup.generate import dumps, generate
+from kshot.lookup.generate import completions, dumps, generate
 from kshot.lookup.prompt_writer import line
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "lookup"

@@ -8,8 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kshot.report.gates import gates_table, pairing_lines
-from kshot.runs.baseline_checks import check_worse
-from kshot.runs.gates import Threshold, check_failed, check_under
+from kshot.runs.gates import Threshold, check_failed, check_under, check_worse
 from tests.runs.test_gates import NOTHING, compared, figure, sample, sides
 from tests.screens import assert_screen
 

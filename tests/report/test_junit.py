@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from kshot.core.errors import RunError
 from kshot.core.visible import one_line
 from kshot.report.gates import junit_xml
-from kshot.runs.baseline_checks import check_worse
-from kshot.runs.gates import Threshold, check_failed, check_under, undecided
+from kshot.runs.gates import Threshold, check_failed, check_under, check_worse, undecided
 from tests.runs.test_gates import NOTHING, compared, figure, sample, sides
 
 SCHEMA = Path(__file__).parents[1] / "data" / "junit" / "junit-10.xsd"

@@ -10,8 +10,7 @@ from markdown_it import MarkdownIt
 from kshot.core.errors import RunError
 from kshot.core.visible import one_line
 from kshot.report.gates import MAX_BYTES, step_summary
-from kshot.runs.baseline_checks import check_worse
-from kshot.runs.gates import Threshold, check_failed, check_under, undecided
+from kshot.runs.gates import Threshold, check_failed, check_under, check_worse, undecided
 from kshot.runs.record import RunRecord
 from tests.report.test_markdown_table import HOSTILE
 from tests.runs.test_gates import compared, figure, sample, sides

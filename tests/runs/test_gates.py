@@ -9,10 +9,11 @@ import pytest
 from kshot.core.errors import RunError, UsageError
 from kshot.core.watcher import PlannedTask
 from kshot.runs import gates
-from kshot.runs.baseline_checks import Sides, check_worse
 from kshot.runs.gates import (
     GateFailed,
     Gates,
+    Sides,
+    check_worse,
 )
 from kshot.runs.record import RunRecord, first_failures
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kshot.tables.csv_files import csv_rows, quote_fault
-from kshot.tables.files import read_file, read_located
+from kshot.tables.files import csv_rows, quote_fault, read_file, read_located
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_line_without_end_is_one_message(tmp_path, monkeypatch, name, text):
 
 
 def test_a_field_without_end_is_one_message(tmp_path, monkeypatch):
-    monkeypatch.setattr("kshot.tables.csv_files.MAX_LINE_CHARACTERS", 1000)
+    monkeypatch.setattr("kshot.tables.files.MAX_LINE_CHARACTERS", 1000)
     (tmp_path / "a.csv").write_text('a\n"' + "x\n" * 2000 + '"\n')
     with pytest.raises(DataError, match=r"a\.csv:2: a field is above the limit"):
         load_raw_dataset_from_file(tmp_path / "a.csv")

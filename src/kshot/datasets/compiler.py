@@ -16,9 +16,16 @@ from kshot.core.options import settings_names
 from kshot.core.protocols import ExampleRetriever
 from kshot.core.records import Choice, Message, Prompt, RequestGenerator, Row, Sample, plain
 from kshot.core.task import Task
-from kshot.datasets.checks import checked_metrics, likely_mistakes, requested_metrics
-from kshot.datasets.dataset import Dataset, where_of
-from kshot.datasets.rendering import as_messages, copied, stripped
+from kshot.datasets.dataset import (
+    Dataset,
+    as_messages,
+    checked_metrics,
+    copied,
+    likely_mistakes,
+    requested_metrics,
+    stripped,
+    where_of,
+)
 from kshot.datasets.rows.settings import RowSettings
 from kshot.datasets.settings import DatasetSettings
 from kshot.prompts import compile_string, decode_escapes

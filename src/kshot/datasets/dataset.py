@@ -1,20 +1,26 @@
 """The class a user writes: where rows come from, how a row becomes a question, how answers are scored.
 
-Only what is documented for users is defined here, so that a subclass may use every other name for its own purposes.
+The class has only what is documented for users, so that a subclass may use every other name for its own purposes.
 What kshot does with a dataset is in ``compiler``.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kshot.core.errors import DataError, UsageError
+from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.metric import Metric
-from kshot.datasets.rendering import copied
+from kshot.core.records import Message
+from kshot.core.specs import split_names
 from kshot.datasets.settings import DatasetSettings
+from kshot.metrics import make_metric
+from kshot.metrics.judge import with_judge_options
+from kshot.metrics.metric import as_metric
 from kshot.prompts import jinja_environment
+from kshot.prompts.strings import names_used
 from kshot.tables.files import LazyRows, Rows
 from kshot.tables.loading import get_raw_dataset_loader
 
@@ -160,3 +166,114 @@ def display_name(name: str, subset: str | None) -> str:
 def where_of(dataset: Dataset) -> str:
     """Return how a message names a dataset."""
     return f"dataset {dataset.display_name}"
+
+
+# ---- from the fields of an instance to the text of its question and answer ----
+
+
+def stripped(value: Any) -> Any:
+    """Strip the white space around text, inside lists too; leave everything else."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list):
+        return [stripped(each) for each in value]
+    if isinstance(value, tuple):
+        return tuple(stripped(each) for each in value)
+    return value
+
+
+def copied(value: Any) -> Any:
+    """Copy the dicts and lists of a row, so that a change of the copy does not reach the original."""
+    if type(value) is dict:
+        return {name: copied(each) for name, each in value.items()}
+    if type(value) is list:
+        return [copied(each) for each in value]
+    return value
+
+
+def as_index(value: Any, name: str, where: str) -> int:
+    """Read an index that may be a number or digits; ``name`` is what a message calls it."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise DataError(f"{name} is {value!r}; it must be the index of an option", where=where) from exc
+    if isinstance(value, float) and number != value:
+        raise DataError(f"{name} is {value!r}; it must be a whole number", where=where)
+    return number
+
+
+def as_messages(examples: Any, where: str) -> list[Message]:
+    """Read what ``construct_examples`` returned: text, or messages as records or role/content dicts."""
+    if isinstance(examples, str):
+        return [Message("user", examples)] if examples else []
+    if not isinstance(examples, Sequence):
+        raise DataError(f"construct_examples returned {type(examples).__name__}, not text or messages", where=where)
+    messages = []
+    for each in examples:
+        if isinstance(each, Message):
+            messages.append(each)
+        elif isinstance(each, Mapping) and each.get("role") in {"system", "user", "assistant"} and "content" in each:
+            messages.append(Message(each["role"], str(each["content"])))
+        else:
+            raise DataError(f"construct_examples returned {each!r:.80}, which is not a message", where=where)
+    return messages
+
+
+# ---- metrics that cannot be used, and what is legal but probably a mistake ----
+
+RESERVED_FIELDS = {
+    *("options", "target", "source", "target_idx", "label", "source_idx", "num_turns", "turn_idx", "real_num_shots"),
+    *("example_idx", "dataset_name", "subset_name", "display_name"),
+}
+"""Names that an instruction may use though no field has them."""
+
+_DOCUMENTED = [name for name in vars(Dataset) if not name.startswith("_")]
+_MIN_SIMILARITY = 0.8
+"""From this ratio on, an unknown attribute looks like a misspelt one."""
+
+
+def requested_metrics(dataset: Dataset) -> list[Metric]:
+    """Return the metrics that the user named with ``--metric``."""
+    return [make_metric(name) for names in dataset.args.metric or () for name in split_names(names)]
+
+
+def checked_metrics(dataset: Dataset) -> list[Metric]:
+    """Return the metrics of a dataset; a text is a spec, such as ``"f1"``. What is no metric is an error."""
+    where = where_of(dataset)
+    if not isinstance(dataset.metrics, (list, tuple)):
+        raise DataError(f"metrics is {dataset.metrics!r}", where=where, hint="Write a list: metrics = [Em()].")
+    if not dataset.metrics:
+        raise DataError("it has no metrics", where=where, hint="Set metrics = [Em(), F1()], for example.")
+    found = []
+    for given in dataset.metrics:
+        metric = _named_metric(given, where) if isinstance(given, str) else as_metric(given)
+        if isinstance(metric, type) or not isinstance(metric, Metric):
+            hint = f"Write {metric.__name__}()." if isinstance(metric, type) else "See kshot list metrics."
+            raise DataError(f"metrics has {metric!r}, which is not a metric", where=where, hint=hint)
+        found.append(metric)
+    return with_judge_options(found, dataset.args, where=where)
+
+
+def _named_metric(spec: str, where: str) -> Metric:
+    try:
+        return make_metric(spec)
+    except KshotError as exc:
+        exc.where = exc.where or where
+        raise
+
+
+def likely_mistakes(dataset: Dataset, kind: type[Dataset], fields: Callable[[], Mapping[str, Any]]) -> Iterator[str]:
+    """Find what is legal but probably a mistake: template names that no field has, attributes with a misspelt name.
+
+    ``fields`` gives those of the first row; it is called only if they matter.
+    """
+    unknown = names_used(dataset.instruction or "", dataset.jinja2_env) - RESERVED_FIELDS
+    for name in sorted(unknown - set(fields()) if unknown else ()):
+        yield f"the instruction uses {name!r}, which row 0 does not have: it renders as nothing"
+    known = set(dir(kind))
+    for name in vars(type(dataset)):
+        if name.startswith("_") or name in known:
+            continue
+        meant = difflib.get_close_matches(name, _DOCUMENTED, 1, cutoff=_MIN_SIMILARITY)
+        if meant:
+            yield f"the class defines {name!r}, which means nothing to kshot; {meant[0]!r} would"

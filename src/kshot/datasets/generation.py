@@ -9,9 +9,8 @@ from kshot.core.errors import DataError, UsageError
 from kshot.core.metric import Metric
 from kshot.core.records import Answers, Choice, Dialogue, Gold, Prompt, RequestGenerator, Row, Sample, Target
 from kshot.core.task import Task
-from kshot.datasets.checks import checked_metrics
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts, TokenCounter
-from kshot.datasets.dataset import Dataset
+from kshot.datasets.dataset import Dataset, checked_metrics
 from kshot.datasets.replies import (
     post_processing_of,
     refuse_cleanup,

@@ -12,10 +12,8 @@ from kshot.core.errors import DataError, UsageError
 from kshot.core.metric import Metric
 from kshot.core.records import AnyOption, Choice, Gold, Message, Option, Prompt, Row, Sample, Target
 from kshot.core.task import Task
-from kshot.datasets.checks import checked_metrics
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts, TokenCounter
-from kshot.datasets.dataset import Dataset, where_of
-from kshot.datasets.rendering import as_index, copied
+from kshot.datasets.dataset import Dataset, as_index, checked_metrics, copied, where_of
 from kshot.datasets.replies import (
     option_extractor,
     post_processing_of,

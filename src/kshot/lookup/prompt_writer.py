@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Message, Prompt, Role, Row
 from kshot.core.text_files import parse_json, read_text
-from kshot.lookup.data import RecordSource, parts, read
-from kshot.lookup.generate import LOOKUP_TASKS, VOCAB, generate, group_of
+from kshot.lookup.generate import LOOKUP_TASKS, VOCAB, RecordSource, generate, group_of, parts, read
 from kshot.prompts.strings import FieldFormatter
 
 SEPARATORS = ("sep", "nosep")

@@ -10,8 +10,7 @@ from typing import Any
 from kshot.core.errors import UsageError
 from kshot.core.metric import Measure
 from kshot.core.records import Sample
-from kshot.lookup.data import parts
-from kshot.lookup.generate import LOOKUP_TASKS, answers
+from kshot.lookup.generate import LOOKUP_TASKS, answers, parts
 from kshot.metrics import Metric
 from kshot.metrics.metric import PERCENT
 from kshot.statistics.paired import Paired, paired

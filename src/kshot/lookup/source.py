@@ -18,8 +18,7 @@ from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult, TriedTasks
 from kshot.core.text_files import FileNames, lines_of, regular_file
 from kshot.core.watcher import PlannedTask
-from kshot.lookup.data import completions, parts, read
-from kshot.lookup.generate import LOOKUP_TASKS, TASKS, file_name, generate, group_of
+from kshot.lookup.generate import LOOKUP_TASKS, TASKS, completions, file_name, generate, group_of, parts, read
 from kshot.lookup.prompt_writer import VARIANTS, Variant, as_prompt, parse_variant, prompter
 from kshot.lookup.scoring import GAPS, KINDS, LookupAccuracy, chance, error_kind, gaps, rules_for
 from kshot.lookup.settings import LookupSettings

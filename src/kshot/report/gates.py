@@ -25,8 +25,7 @@ from kshot.report.figures import figures_view, marked_figure, model_names, numbe
 from kshot.report.markdown_table import Markdown, markdown_table, markdown_text
 from kshot.report.verdicts import shown_p
 from kshot.report.view import Cell, Column, Content, TableView, cell_of, words
-from kshot.runs.baseline_checks import unpaired_samples, why_left_out
-from kshot.runs.gates import Checked
+from kshot.runs.gates import Checked, unpaired_samples, why_left_out
 from kshot.runs.headline import grouped
 from kshot.runs.record import RunRecord, first_failures
 from kshot.runs.run_state import spare_runs

@@ -19,8 +19,7 @@ from kshot.configs.rows import Splits, each_split
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.core.text_files import check_regular, leaves_folder, lines_of, parse_json, read_whole
-from kshot.tables.csv_files import long_fields
-from kshot.tables.files import read_file
+from kshot.tables.files import long_fields, read_file
 from kshot.tables.hub import load_from_hub
 from kshot.tables.loading import get_raw_dataset_loader
 

@@ -17,9 +17,8 @@ from kshot.core.errors import DataError
 from kshot.core.metric import Measure, judged, measure_names
 from kshot.core.records import AnyOption, Failed, Gold, Option, Prompt, Repeats, Row, Sample, Target, bare
 from kshot.core.task import Task
-from kshot.datasets.checks import checked_metrics
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, Layout, ShownExamples, TokenCounter
-from kshot.datasets.dataset import Dataset, where_of
+from kshot.datasets.dataset import Dataset, checked_metrics, copied, where_of
 from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.llmbox.classes import (
     LLMBoxDataset,
@@ -30,7 +29,6 @@ from kshot.datasets.llmbox.classes import (
 )
 from kshot.datasets.llmbox.imports import refusals_raised
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, choices_of, has_contexts
-from kshot.datasets.rendering import copied
 from kshot.datasets.replies import SAMPLING_OPTIONS
 from kshot.methods import rolling_likelihood
 from kshot.metrics import Perplexity

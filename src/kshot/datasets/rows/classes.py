@@ -15,9 +15,8 @@ from kshot.core.entry_checks import EntryCheck, Lack
 from kshot.core.errors import DataError, UsageError
 from kshot.core.metric import Metric, measure_names
 from kshot.core.records import Answers, Row
-from kshot.datasets.checks import RESERVED_FIELDS, checked_metrics, requested_metrics
 from kshot.datasets.compiler import DatasetCompiler
-from kshot.datasets.dataset import Dataset
+from kshot.datasets.dataset import RESERVED_FIELDS, Dataset, checked_metrics, requested_metrics
 from kshot.datasets.generation import GenerationCompiler, GenerationDataset
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset, choice_metrics
 from kshot.datasets.rows.reading import RowColumns, RowReading, column_names, columns_named, place_of, reading_of
