@@ -159,9 +159,6 @@ def add_datasets(command: argparse.ArgumentParser) -> None:
 # ---- settings ----
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
-_WHOLE_TEXTS = ("instruction",)
-"""Options that sweep and whose values may have commas: each is given by a flag of its own."""
-
 _PATH = "dataset_path"
 """It may be given once for each dataset of a run."""
 
@@ -214,11 +211,11 @@ def add_settings(command: argparse.ArgumentParser, only: Collection[str] | None 
             options["choices"] = declared.choices
         elif declared.kind is not bool:
             options["metavar"] = declared.metavar or _METAVARS[declared.kind]
-        if declared.repeat or name in _WHOLE_TEXTS or (name == _PATH and only is None):
+        if declared.repeat or declared.whole_text or (name == _PATH and only is None):
             options["action"] = "append"
         if declared.kind is bool:
             options["action"] = _OnceOrNot
-        elif declared.sweeps and name not in _WHOLE_TEXTS:
+        elif declared.sweeps and not declared.whole_text:
             options["type"] = one_or_several(declared.kind)
         else:
             options["type"] = list_of(declared.kind) if declared.listed else declared.kind

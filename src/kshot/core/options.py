@@ -28,9 +28,10 @@ class OptionField:
     ``former_default``: the default when run folders held every value. Unset now means something else.
     ``sweeps``: it may have several values, and each is evaluated. See ``Options.sweep``.
     ``first_counts``: of several values only the first is part of the identity, as if it were the only one.
-    ``numbers``: a text that may be given as a whole number too. ``bare``: what its flag stands for without a value.
-    ``hidden``: the older name of another option, which no help lists. ``whole_run``: all datasets of a run share it, so
-    it does not follow the name of one.
+    ``whole_text``: its values are texts that may have commas and pluses, and are too long for a name: several are given
+    each by itself, and not after the name of a dataset. ``numbers``: a text that may be given as a whole number too.
+    ``bare``: what its flag stands for without a value. ``hidden``: the older name of another option, which no help
+    lists. ``whole_run``: all datasets of a run share it, so it does not follow the name of one.
     """
 
     default: Any
@@ -51,6 +52,7 @@ class OptionField:
     former_default: Any = None
     sweeps: bool = False
     first_counts: bool = False
+    whole_text: bool = False
     numbers: bool = False
     bare: str = ""
     hidden: bool = False

@@ -13,7 +13,10 @@ class PromptSettings(Options):
     """What a prompt says beside the sample, and in which form."""
 
     instruction: str | None = option(
-        None, "prompt template to use instead of the dataset's own (repeatable: each is evaluated)", sweeps=True
+        None,
+        "prompt template to use instead of the dataset's own (repeatable: each is evaluated)",
+        sweeps=True,
+        whole_text=True,
     )
     system_prompt: str | None = option(None, "system message of chat models; for base models the text before all else")
     model_type: Literal["base", "chat"] | None = option(

@@ -22,8 +22,6 @@ from kshot.runs.gates import Gates
 from kshot.settings import Settings, settings_from
 
 NAME = "name"
-_WHOLE_TEXTS = ("instruction",)
-"""Options that may have several values, but not after the name of a dataset: a template may contain a plus."""
 _WORDS = {True: "yes", False: "no"}
 
 
@@ -42,18 +40,18 @@ def value_text(name: str, value: Any, declared: OptionField | None = None) -> st
     found = [text for text in texts if text is not None]
     if any(text.endswith("\\") for text in found):
         raise UsageError(f"{name} ends in a backslash, and such a value cannot follow a name")
-    if name in _WHOLE_TEXTS and isinstance(value, list) and declared is not None:
+    if declared is not None and declared.whole_text and isinstance(value, list):
         raise UsageError(f"{name} has one value for one dataset", hint="Several are for all: below [settings].")
     if declared is not None and declared.several:
         return join_values(found)
-    if _sweeps(name, declared) and any("+" in text for text in found):
+    if _sweeps(declared) and any("+" in text for text in found):
         raise UsageError(f"{name} has a plus, which separates values there", hint="Set it for all: below [settings].")
     return join_values(found) if isinstance(value, list) else found[0]
 
 
-def _sweeps(name: str, declared: OptionField | None) -> bool:
+def _sweeps(declared: OptionField | None) -> bool:
     """Whether several values of an option after the name of a dataset are a sweep."""
-    return declared is not None and declared.sweeps and name not in _WHOLE_TEXTS
+    return declared is not None and declared.sweeps and not declared.whole_text
 
 
 def _plain_text(value: Any) -> str | None:
@@ -76,7 +74,7 @@ def entry_of(text: str, declared: Mapping[str, OptionField] | None = None) -> di
     name, given = split_options(text)
     try:
         known = {key: None if declared is None else declared[key] for key in given}
-        options = {key: _value(key, value, known[key]) for key, value in given.items()}
+        options = {key: _value(value, known[key]) for key, value in given.items()}
         texts = {key: value_text(key, value, known[key]) for key, value in options.items()}
     except (KshotError, KeyError, ValueError):
         return {NAME: text}
@@ -84,11 +82,11 @@ def entry_of(text: str, declared: Mapping[str, OptionField] | None = None) -> di
     return {NAME: name, **options} if same else {NAME: text}
 
 
-def _value(name: str, text: str, declared: OptionField | None) -> Any:
+def _value(text: str, declared: OptionField | None) -> Any:
     """Return the value that an option of a name has; ``ValueError`` or ``KeyError`` if it cannot be read."""
     if declared is None:
         return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text
-    if not declared.several and not _sweeps(name, declared):
+    if not declared.several and not _sweeps(declared):
         return _READERS[declared.kind](text)
     values: Sequence[Any] = [_READERS[declared.kind](part) for part in split_values(text)]
     return values[0] if len(values) == 1 else list(values)

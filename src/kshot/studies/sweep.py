@@ -25,9 +25,6 @@ from kshot.settings import Settings
 from kshot.studies.example_draws import same_prompts
 from kshot.studies.wrapped import WrappedSource
 
-_NUMBERED = ("instruction",)
-"""Options whose values are too long for a name: there they have their number, from 1."""
-
 _Values: TypeAlias = Mapping[str, Any]
 _Key: TypeAlias = tuple[tuple[str, Any], ...]
 
@@ -149,12 +146,13 @@ class Sweep(WrappedSource):
 
     def points(self, settings: Settings) -> list[SweepPoint]:
         """Return the points that differ, in the order of the values; the last option changes fastest."""
-        swept = self._swept(settings)
+        swept, declared = self._swept(settings), settings.declared()
         self._points.clear()
         for place in self._places(settings):
             chosen = self._values_read(place)
             settings.mark_read(*chosen.keys() - dict(self.own).keys())
-            numbers = {name: swept[name].index(value) + 1 for name, value in chosen.items() if name in _NUMBERED}
+            texts = [name for name in chosen if declared[name].whole_text]  # a name has their numbers, from 1
+            numbers = {name: swept[name].index(chosen[name]) + 1 for name in texts}
             suffix = option_text({name: value_text(value) for name, value in {**chosen, **numbers}.items()})
             self._points.setdefault(_key(chosen), SweepPoint(self._source(place), place.settings, chosen, suffix))
         return list(self._points.values())
@@ -276,9 +274,6 @@ def _key(values: _Values) -> _Key:
     return tuple(values.items())
 
 
-_WHOLE_TEXTS = ("instruction",)
-"""Options whose values may contain ``+``: after the name of a dataset they have one value."""
-
 _OWN_NUMBERS = {"lookup": "shots", "lmeval": "num_fewshot"}
 """The option of a front end that says how many examples there are, if not ``-k``."""
 
@@ -293,7 +288,7 @@ def own_values(text: str) -> dict[str, list[str]]:
     given = {
         name: _named(split_values(value)) if name == "retriever" else split_values(value)
         for name, value in split_options(text)[1].items()
-        if name in declared and declared[name].sweeps and name not in _WHOLE_TEXTS
+        if name in declared and declared[name].sweeps and not declared[name].whole_text
     }
     return {name: values for name, values in given.items() if len(values) >= _SEVERAL and all(values)}
 
