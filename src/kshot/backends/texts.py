@@ -1,4 +1,4 @@
-"""Texts as tokenizers and servers accept them, the part of a text that each token shows, and likelihoods of texts."""
+"""What models share: texts as tokenizers accept them, what each token shows, and requests that are being answered."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from kshot.core.content import Content, texts_in, with_texts
-from kshot.core.records import Failed, Likelihood, Loglik, Message, RollingStart, Scored, TokenLogprobs
+from kshot.core.records import Failed, Generate, Likelihood, Loglik, Message, RollingStart, Scored, TokenLogprobs
 
 
 def replace_surrogates(text: str) -> str:
@@ -21,8 +21,8 @@ def replace_surrogates(text: str) -> str:
     return text
 
 
-def common_length(left: str, right: str) -> int:
-    """Return the length of the common prefix of two texts."""
+def common_length(left: Sequence[Any], right: Sequence[Any]) -> int:
+    """Return the length of the common prefix of two texts, or of two tuples."""
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high
@@ -178,56 +178,71 @@ def summed_pieces(pieces: Pieces, values: Sequence[float]) -> TokenLogprobs:
     )
 
 
-# ---- the likelihoods of a request ----
+# ---- requests under way: the spans that a model scores, and the text that it writes ----
 
-
-def summed(
-    found: Sequence[Likelihood],
-    values: Sequence[Sequence[float]] = (),
-    *,
-    windows: Sequence[int] = (),
-    pieces: Sequence[Pieces] = (),
-    cut_tokens: int = 0,
-) -> Scored:
-    """Return the response to a request from the likelihood of each of its spans.
-
-    A span is a continuation, or one of the windows of a document, of which ``windows`` has the counts: then the
-    likelihood of a document is the sum over its windows. ``values``: the log-probabilities of each span's tokens, which
-    are kept where there are ``pieces``, the texts of each continuation's tokens.
-    """
-    likelihoods = []
-    for number, (start, stop) in enumerate(pairwise((0, *accumulate(windows or [1] * len(found))))):
-        parts = found[start:stop]
-        known = [part.greedy for part in parts]
-        own = [value for part in values[start:stop] for value in part]
-        likelihoods.append(
-            Likelihood(
-                math.fsum(part.logprob for part in parts),
-                sum(part.tokens for part in parts),
-                None if None in known else all(known),
-                summed_pieces(pieces[number], own) if pieces else None,
-            )
-        )
-    return Scored(tuple(likelihoods), cut_tokens=cut_tokens)
+SpanT = TypeVar("SpanT")
 
 
 @dataclass(slots=True)
-class PartialLoglik:
-    """A Loglik request whose spans are scored one by one; see ``summed``."""
+class ScoredSpans(Generic[SpanT]):
+    """A Loglik request whose spans are scored one by one.
+
+    A span is a continuation, or one of the windows of a document, of which ``windows`` has the counts: then the
+    likelihood of a document is the sum over its windows. ``cut_tokens``: so many were cut from the left of the prompt.
+    ``pieces``: the texts of each continuation's tokens, if their log-probabilities are wanted.
+    """
 
     request: Loglik
-    count: int
+    spans: Sequence[SpanT]
     windows: Sequence[int] = ()
     cut_tokens: int = 0
     pieces: Sequence[Pieces] = ()
-    found: dict[int, Likelihood] = field(default_factory=dict)
-    values: dict[int, Sequence[float]] = field(default_factory=dict)
+    found: dict[int, tuple[Likelihood, Sequence[float]]] = field(default_factory=dict)
+
+    def add(self, number: int, likelihood: Likelihood, values: Sequence[float] = ()) -> Scored | None:
+        """Take the likelihood of a span; return the response once all are there.
+
+        ``values`` are the log-probabilities of its tokens, which are needed where there are ``pieces``.
+        """
+        self.found[number] = likelihood, values
+        if len(self.found) < len(self.spans):
+            return None
+        edges = accumulate(self.windows or [1] * len(self.spans), initial=0)
+        likelihoods = []
+        for own, (start, stop) in enumerate(pairwise(edges)):
+            parts = [self.found[at][0] for at in range(start, stop)]
+            known = [part.greedy for part in parts]
+            each = [value for at in range(start, stop) for value in self.found[at][1]]
+            likelihoods.append(
+                Likelihood(
+                    math.fsum(part.logprob for part in parts),
+                    sum(part.tokens for part in parts),
+                    None if None in known else all(known),
+                    summed_pieces(self.pieces[own], each) if self.pieces else None,
+                )
+            )
+        return Scored(tuple(likelihoods), cut_tokens=self.cut_tokens)
+
+
+@dataclass(slots=True)
+class TextInProgress:
+    """A text being written: its prompt, its limits, its new tokens, and why it stopped (empty while it goes on).
+
+    ``cut_tokens``: so many were cut from the left of its prompt. ``text``: what its new tokens show, for a model that
+    decodes every token. ``logprobs``: the log-probabilities of its new tokens, if they are wanted.
+    """
+
+    request: Generate
+    prompt: Sequence[int]
+    max_new_tokens: int
+    cut_tokens: int = 0
+    stop_ids: frozenset[int] = frozenset()
+    new_tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    text: str = ""
+    stop_reason: str = ""
 
     @property
-    def scored(self) -> Scored | None:
-        """The response, once all are found."""
-        if len(self.found) < self.count:
-            return None
-        found = [self.found[number] for number in range(self.count)]
-        values = [self.values[number] for number in range(self.count)] if self.pieces else ()
-        return summed(found, values, windows=self.windows, pieces=self.pieces, cut_tokens=self.cut_tokens)
+    def length_reason(self) -> str:
+        """Why a text ends that has all tokens it may have."""
+        return "length" if self.max_new_tokens == self.request.max_tokens else "window"

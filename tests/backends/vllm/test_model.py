@@ -17,7 +17,7 @@ from kshot.backends import MODELS, open_model
 from kshot.backends.hf.model import Transformers
 from kshot.backends.vllm import runtime
 from kshot.backends.vllm.model import Vllm
-from kshot.backends.vllm.runtime import MIN_CONTEXT_TOKENS, parse_engine_options, plan_queries, span_likelihood
+from kshot.backends.vllm.runtime import MIN_CONTEXT_TOKENS, parse_engine_options, plan_queries, span_logprobs
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Message, Prompt, Scored
 from kshot.settings import settings_from
@@ -205,11 +205,13 @@ def test_the_logprob_of_a_span_is_the_sum_of_what_its_queries_found():
         query.next_tokens = dict.fromkeys(query.next_tokens, -1.0)
         if query.own_from is not None:
             query.own = dict.fromkeys(range(query.own_from, len(query.tokens)), -10.0)
-    assert span_likelihood(text, queries) == Likelihood(-12.0, 3, greedy=False)
+    values, greedy = span_logprobs(text, queries)
+    assert (sum(values), len(values), greedy) == (-12.0, 3, False)
     for query in queries.values():
         query.likeliest = next(iter(query.next_tokens))
         query.greedy = set(query.own)
-    assert span_likelihood(text, queries) == Likelihood(-12.0, 3, greedy=True)
+    values, greedy = span_logprobs(text, queries)
+    assert (sum(values), len(values), greedy) == (-12.0, 3, True)
 
 
 @pytest.mark.parametrize("short_rows", [False, True])

@@ -11,7 +11,6 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -21,8 +20,9 @@ from numpy.typing import NDArray
 
 from kshot import __version__
 from kshot.backends.texts import (
-    PartialLoglik,
     Pieces,
+    ScoredSpans,
+    TextInProgress,
     cut_at_stop,
     document_pieces,
     read_pieces,
@@ -71,7 +71,7 @@ def too_long(count: int, limit: int) -> Failed:
 class ScoredSequence(NamedTuple):
     """A prompt with one of its continuations: its tokens, and the index of the continuation's first token."""
 
-    entry: PartialLoglik
+    entry: ScoredSpans[_Span]
     number: int
     tokens: list[int]
     start: int
@@ -131,23 +131,6 @@ T = TypeVar("T")
 
 MAX_BATCH_TOKENS = 2048
 """Tokens computed together, padding included."""
-
-
-@dataclass(slots=True)
-class _TextInProgress:
-    """A text being written: its request, the tokens of its prompt, its new tokens, and why it stopped.
-
-    ``logprobs``: the log-probabilities of its new tokens, if they are wanted.
-    """
-
-    request: Generate
-    prompt: list[int]
-    max_new_tokens: int
-    cut_tokens: int
-    new_tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    text: str = ""
-    stop_reason: str = ""
 
 
 class Embedded:
@@ -269,7 +252,7 @@ class Embedded:
     # ---- Generate ----
 
     def _generate(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
-        texts: list[_TextInProgress] = []
+        texts: list[TextInProgress] = []
         encoded = self._tokenizer.encode_batch([text_of(request.prompt) for request in requests])
         for request, encoding in zip(requests, encoded, strict=True):
             whole = encoding.ids or [self._eos_id]
@@ -282,7 +265,7 @@ class Embedded:
                 yield request, Generated("", "length", Usage(len(prompt), 0))
             else:
                 count = min(request.max_tokens, self._context_limit - len(prompt))
-                texts.append(_TextInProgress(request, prompt, count, len(whole) - len(prompt)))
+                texts.append(TextInProgress(request, prompt, count, len(whole) - len(prompt)))
         texts.sort(key=lambda text: -len(text.prompt))
         for batch in self._batches(texts, lambda text: len(text.prompt)):
             self._write_batch(batch)
@@ -292,7 +275,7 @@ class Embedded:
                 reply = Generated(text.text, text.stop_reason, usage, "", text.cut_tokens, tokens)
                 yield text.request, reply
 
-    def _write_batch(self, batch: Sequence[_TextInProgress]) -> None:
+    def _write_batch(self, batch: Sequence[TextInProgress]) -> None:
         """Write all texts of a batch to their ends; a finished text leaves the batch."""
         live = list(batch)
         lengths = np.array([[len(text.prompt)] for text in live])
@@ -312,7 +295,7 @@ class Embedded:
             logits, past = self._run(tokens, lengths + step, mask, past, np.zeros_like(tokens))
             step += 1
 
-    def _append_token(self, text: _TextInProgress, logits: Floats) -> None:
+    def _append_token(self, text: TextInProgress, logits: Floats) -> None:
         token = choose_token(logits, text.request, text.prompt, text.new_tokens)
         if token == self._eos_id:
             text.stop_reason = "stop"
@@ -325,9 +308,9 @@ class Embedded:
         if (short := cut_at_stop(text.text, text.request.stop)) is not None:
             text.text, text.stop_reason = short, "stop"
         elif len(text.new_tokens) >= text.max_new_tokens:
-            text.stop_reason = "length" if text.max_new_tokens == text.request.max_tokens else "window"
+            text.stop_reason = text.length_reason
 
-    def _token_logprobs(self, text: _TextInProgress) -> TokenLogprobs | None:
+    def _token_logprobs(self, text: TextInProgress) -> TokenLogprobs | None:
         """Return the tokens of a finished text with their log-probabilities."""
 
         def decode_after(before: Sequence[int], tokens: Sequence[int]) -> str:
@@ -356,10 +339,9 @@ class Embedded:
         found = self._windows(request) if request.rolling else self._spans(request)
         if isinstance(found, Failed):
             return found
-        entry, spans = found
-        return [ScoredSequence(entry, number, *span) for number, span in enumerate(spans)]
+        return [ScoredSequence(found, number, *span) for number, span in enumerate(found.spans)]
 
-    def _spans(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
+    def _spans(self, request: Loglik) -> ScoredSpans[_Span] | Failed:
         context, texts = scored_parts(request, text_of(request.prompt))
         counted = request.prompt.rules == "lm-eval"
         spans = [self._span(context, text, counted=counted) for text in texts]
@@ -369,14 +351,14 @@ class Embedded:
         pieces = self._pieces(context, texts, spans) if request.token_logprobs else ()
         longest = max((len(tokens) for tokens, _ in spans), default=0)
         if longest <= self._context_limit:
-            return PartialLoglik(request, len(spans), pieces=pieces), spans
+            return ScoredSpans(request, spans, pieces=pieces)
         if not self._cuts_prompts:
             return too_long(longest, self._context_limit)
         most = self._context_limit + 1  # the last token is predicted and never read
         if (needed := max(len(tokens) - start for tokens, start in spans)) >= most:
             return too_long(needed, self._context_limit)
         cut = [(tokens[-most:], start - max(len(tokens) - most, 0)) for tokens, start in spans]
-        return PartialLoglik(request, len(spans), cut_tokens=max(longest - most, 0), pieces=pieces), cut
+        return ScoredSpans(request, cut, cut_tokens=max(longest - most, 0), pieces=pieces)
 
     def _pieces(self, context: str, texts: Sequence[str], spans: Sequence[_Span]) -> list[Pieces]:
         """Return the texts of the scored tokens of each continuation."""
@@ -399,7 +381,7 @@ class Embedded:
         ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
         return found.ids, max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
 
-    def _windows(self, request: Loglik) -> tuple[PartialLoglik, list[_Span]] | Failed:
+    def _windows(self, request: Loglik) -> ScoredSpans[_Span] | Failed:
         """Cut documents into windows. The model has no BOS token, so EOS stands before a document."""
         assert request.rolling is not None  # noqa: S101 - the caller has looked
         if request.rolling == "bos":
@@ -415,7 +397,7 @@ class Embedded:
             document_pieces(text, [end for _, end in each.offsets], scores_first=first is not None)
             for text, each in (zip(texts, encoded, strict=True) if request.token_logprobs else ())
         ]
-        return PartialLoglik(request, len(spans), [len(some) for some in windows], pieces=pieces), spans
+        return ScoredSpans(request, spans, [len(some) for some in windows], pieces=pieces)
 
     def _score_batch(self, sequences: Sequence[ScoredSequence]) -> Iterator[tuple[Request, Response]]:
         counts = [len(tokens) - start for _, _, tokens, start in sequences]
@@ -427,10 +409,8 @@ class Embedded:
             chosen = lines[:count].astype(np.float64)
             values = chosen[np.arange(count), tokens[start:]] - _log_totals(chosen)
             greedy = bool((chosen.argmax(axis=1) == tokens[start:]).all())
-            entry.found[number] = Likelihood(float(values.sum()), count, greedy)
-            if entry.pieces:
-                entry.values[number] = values.tolist()
-            if (scored := entry.scored) is not None:
+            likelihood = Likelihood(float(values.sum()), count, greedy)
+            if (scored := entry.add(number, likelihood, values.tolist() if entry.pieces else ())) is not None:
                 yield entry.request, scored
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
-from kshot.backends.texts import Pieces, document_pieces, read_pieces, unscorable, written_pieces
+from kshot.backends.texts import Pieces, TextInProgress, document_pieces, read_pieces, unscorable, written_pieces
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Generated, Loglik, Scored, Usage
 
@@ -20,15 +20,6 @@ def cuts_left(truncate: str | None) -> bool:
     if truncate not in (None, "left"):
         raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
     return truncate == "left"
-
-
-@dataclass(frozen=True, slots=True)
-class FittingPrompt:
-    """A prompt that fits, the most tokens that can be written after it, and how many were cut from its left."""
-
-    tokens: TokenIds
-    max_new_tokens: int
-    cut_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +46,7 @@ class ContextWindow:
         for request, own in zip(whole, spans, strict=True):
             fitting = self._fit(request, own)
             if request.token_logprobs and isinstance(fitting, TokenizedLoglik):
-                fitting = replace(fitting, pieces=continuation_pieces(request, own, tokenizer))
+                fitting.pieces = continuation_pieces(request, own, tokenizer)
             yield request, fitting
         for request in requests:
             if request.rolling is not None:
@@ -85,8 +76,8 @@ class ContextWindow:
         spans = [span for some in windows for span in some]
         return TokenizedLoglik(request, spans, [len(some) for some in windows], pieces=pieces)
 
-    def fit_prompt(self, request: Generate, prompt: TokenIds) -> FittingPrompt | Generated | Failed:
-        """Return the prompt as the model reads it, or the response if the model need not be asked.
+    def fit_prompt(self, request: Generate, prompt: TokenIds) -> TextInProgress | Generated | Failed:
+        """Return the text to write after the prompt as the model reads it, or the response if it need not be asked.
 
         A prompt that is cut leaves room for the whole reply.
         """
@@ -102,7 +93,7 @@ class ContextWindow:
             room = min(request.max_tokens, self.limit - len(kept))
         if request.max_tokens < 1:
             return Generated("", "length", Usage(len(kept), 0))
-        return FittingPrompt(kept, room, len(prompt) - len(kept))
+        return TextInProgress(request, kept, room, len(prompt) - len(kept))
 
     def _too_long(self, count: int, what: str) -> Failed:
         return Failed("too_long", f"{what} has {count} tokens; {self.name} takes {self.limit}")

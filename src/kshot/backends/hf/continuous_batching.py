@@ -14,10 +14,11 @@ import numpy as np
 
 from kshot.backends.hf.loading import invalid_logits
 from kshot.backends.hf.packing import KeyValues, PackedModel
-from kshot.backends.hf.sampling import ChosenLogprobs, GenerationRow, append_token, apply_penalties, apply_sampling
+from kshot.backends.hf.sampling import ChosenLogprobs, adjusts_logits, append_token, apply_penalties, apply_sampling
 from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.hf.trie import Trie
 from kshot.backends.hf.trie_pass import TriePass
+from kshot.backends.texts import TextInProgress
 
 _LENGTH_MULTIPLE = 64
 """Buffers have a multiple of this many tokens. On a GPU the attended length does too: it suits the kernels."""
@@ -96,9 +97,9 @@ class SlotBatch:
         self._lengths: Any = model.torch.zeros(size, dtype=model.torch.long, device=model.device)
         self.width = 1
         self._next_places: dict[tuple[int, Any], Any] = {}
-        self.rows: list[GenerationRow] = []
+        self.rows: list[TextInProgress] = []
 
-    def add(self, row: GenerationRow, states: KeyValues) -> None:
+    def add(self, row: TextInProgress, states: KeyValues) -> None:
         """Give a slot to a row whose first token is chosen."""
         slot = len(self.rows)
         with self._torch.inference_mode():
@@ -138,7 +139,7 @@ class SlotBatch:
             self._lengths[:count] += 1
             return logits.float()
 
-    def remove_finished(self) -> Iterator[GenerationRow]:
+    def remove_finished(self) -> Iterator[TextInProgress]:
         """Remove and give the finished rows; the last rows move into their slots."""
         for slot in range(len(self.rows) - 1, -1, -1):
             if not self.rows[slot].stop_reason:
@@ -153,7 +154,7 @@ class SlotBatch:
             yield finished
 
 
-def choose_tokens(logits: Any, rows: Sequence[GenerationRow], name: str, tokenizer: PromptTokenizer) -> None:
+def choose_tokens(logits: Any, rows: Sequence[TextInProgress], name: str, tokenizer: PromptTokenizer) -> None:
     """Choose each row's next token, greedily or as its request asks."""
     import torch
 
@@ -161,7 +162,7 @@ def choose_tokens(logits: Any, rows: Sequence[GenerationRow], name: str, tokeniz
     with torch.inference_mode():
         logprobs.keep(logits)
         for index, row in enumerate(rows):
-            if row.adjusts_logits:
+            if adjusts_logits(row.request):
                 tokens = torch.tensor([*row.prompt, *row.new_tokens], device=logits.device)
                 adjusted = apply_penalties(logits[index], tokens, row.request)
                 logits[index] = apply_sampling(adjusted, row.request, len(row.new_tokens))
@@ -176,16 +177,16 @@ def choose_tokens(logits: Any, rows: Sequence[GenerationRow], name: str, tokeniz
 
 
 def write_texts(
-    model: PackedModel, trie: Trie, rows: Sequence[GenerationRow], size: int, tokenizer: PromptTokenizer
-) -> Iterator[GenerationRow]:
+    model: PackedModel, trie: Trie, rows: Sequence[TextInProgress], size: int, tokenizer: PromptTokenizer
+) -> Iterator[TextInProgress]:
     """Write all rows to their ends. ``rows[i]`` continues sequence i of the trie, which wants its last place only."""
-    rows_at: dict[int, list[GenerationRow]] = {}
+    rows_at: dict[int, list[TextInProgress]] = {}
     for nodes, row in zip(trie.nodes, rows, strict=True):
         rows_at.setdefault(int(nodes[-1]), []).append(row)
     wanted = np.array(sorted(rows_at), np.int64)
     trie_pass = TriePass(model, trie, wanted)
     slots = SlotBatch(model, min(size, len(rows)))
-    ready: deque[tuple[GenerationRow, KeyValues]] = deque()
+    ready: deque[tuple[TextInProgress, KeyValues]] = deque()
     while True:
         free = slots.size - len(slots.rows)
         # A single prompt makes a short row, so a few prompts are read at a time, and some of them wait for a slot.

@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.checking import PROCESSOR_FILES
-from kshot.backends.hf.context_window import ContextWindow, FittingPrompt
+from kshot.backends.hf.context_window import ContextWindow
 from kshot.backends.hf.loading import input_device, out_of_memory
-from kshot.backends.hf.sampling import (
-    GenerationRow,
-    generated_response,
-    write_rows,
-)
+from kshot.backends.hf.sampling import generated_response, write_rows
 from kshot.backends.hf.tokens import PromptTokenizer, own_renderer
-from kshot.backends.texts import valid_message
+from kshot.backends.texts import TextInProgress, valid_message
 from kshot.core.content import TextPart
 from kshot.core.errors import BackendError
 from kshot.core.extras import importing
@@ -88,13 +84,12 @@ class ImageModel:
             return Failed("unreadable_image", f"{names} cannot be opened: {type(exc).__name__}: {exc}")
         inputs = self._inputs(self._text(request.prompt), images)
         prompt = tuple(inputs["input_ids"][0].tolist())
-        fitting = self._window.fit_prompt(request, prompt)
-        if not isinstance(fitting, FittingPrompt):
-            return fitting
-        if fitting.cut_tokens:
+        row = self._window.fit_prompt(request, prompt)
+        if not isinstance(row, TextInProgress):
+            return row
+        if row.cut_tokens:
             return Failed("too_long", f"the prompt has {len(prompt)} tokens, and one with images cannot be cut")
-        stop_ids = self._tokenizer.stop_ids(request.stop) | self._stop_ids
-        row = GenerationRow(request, prompt, fitting.max_new_tokens, stop_ids)
+        row.stop_ids = self._tokenizer.stop_ids(request.stop) | self._stop_ids
         try:
             self._write(row, inputs.to(input_device(self._model, torch)), torch)
         except torch.OutOfMemoryError as error:
@@ -104,7 +99,7 @@ class ImageModel:
             raise BackendError(what, where=self._window.name, hint="Check its chat template.") from exc
         return generated_response(row, self._tokenizer)
 
-    def _write(self, row: GenerationRow, inputs: Any, torch: Any) -> None:
+    def _write(self, row: TextInProgress, inputs: Any, torch: Any) -> None:
         for name, value in inputs.items():
             if torch.is_tensor(value) and value.is_floating_point():
                 inputs[name] = value.to(self._model.dtype)

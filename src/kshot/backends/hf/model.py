@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf import media
 from kshot.backends.hf.checking import check_compile, check_options, readable_media
-from kshot.backends.hf.context_window import ContextWindow, FittingPrompt, cuts_left
+from kshot.backends.hf.context_window import ContextWindow, cuts_left
 from kshot.backends.hf.loading import (
     ModelFiles,
     check_deterministic_device,
@@ -25,12 +25,12 @@ from kshot.backends.hf.loading import (
 )
 from kshot.backends.hf.model_runner import ModelRunner
 from kshot.backends.hf.plain_batches import PaddingSide
-from kshot.backends.hf.sampling import GenerationRow, generated_response
+from kshot.backends.hf.sampling import generated_response
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.hf.tree_batches import RowLengths
 from kshot.backends.hf.trie import TokenCounts
-from kshot.backends.texts import replace_surrogates
+from kshot.backends.texts import TextInProgress, replace_surrogates
 from kshot.core import hub
 from kshot.core.errors import UsageError
 from kshot.core.kill_points import reach
@@ -343,16 +343,13 @@ class Transformers:
         rows = []
         for request in requests:
             fitting = self._window.fit_prompt(request, self._tokenizer.encode_prompt(request.prompt))
-            if isinstance(fitting, FittingPrompt):
-                stop_ids = self._tokenizer.stop_ids(request.stop)
-                row = GenerationRow(request, fitting.tokens, fitting.max_new_tokens, stop_ids)
-                row.cut_tokens = fitting.cut_tokens
-                rows.append(row)
+            if isinstance(fitting, TextInProgress):
+                rows.append(fitting)
             else:
                 yield request, fitting
         if rows:
             runner = self._runner  # loads the weights, and with them the EOS ids
             for row in rows:
-                row.stop_ids |= self._eos_ids
+                row.stop_ids = self._tokenizer.stop_ids(row.request.stop) | self._eos_ids
             for row in runner.generate(rows, self._batch_size, self.context_limit, self._tokenizer):
                 yield row.request, generated_response(row, self._tokenizer)

@@ -14,12 +14,13 @@ from kshot.backends.hf.continuous_batching import write_texts
 from kshot.backends.hf.loading import invalid_logits, out_of_memory
 from kshot.backends.hf.packing import PackedModel
 from kshot.backends.hf.plain_batches import PaddingSide, PlainModel, is_stateful
-from kshot.backends.hf.sampling import GenerationRow, restart
+from kshot.backends.hf.sampling import restart
 from kshot.backends.hf.scoring import PendingRows, TokenizedLoglik, finish_first, score_trie
 from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.hf.tree_batches import cut_into_blocks, plan_tree_batches
 from kshot.backends.hf.trie import IdArray, NodeCounter, TokenCounts, TokenSequence, Trie, build_trie
 from kshot.backends.hf.trie_pass import TriePass
+from kshot.backends.texts import TextInProgress
 from kshot.core.errors import BackendError
 from kshot.core.records import Loglik, Scored
 
@@ -250,12 +251,12 @@ class ModelRunner:
             yield from finish_first(self.pending)
 
     def generate(
-        self, rows: Sequence[GenerationRow], size: int, limit: int | None, tokenizer: PromptTokenizer
-    ) -> Iterator[GenerationRow]:
+        self, rows: Sequence[TextInProgress], size: int, limit: int | None, tokenizer: PromptTokenizer
+    ) -> Iterator[TextInProgress]:
         """Write all rows to their ends, and give each back as soon as it is finished."""
         self._check_ids(np.array(row.prompt, np.int32) for row in rows)
-        packed: list[GenerationRow] = []
-        plain: list[GenerationRow] = []
+        packed: list[TextInProgress] = []
+        plain: list[TextInProgress] = []
         for row in rows:
             (packed if self._can_pack(len(row.prompt) + row.max_new_tokens) else plain).append(row)
         for model, texts in self._packed_groups(packed):
@@ -265,8 +266,8 @@ class ModelRunner:
             yield from self._plain.generate(texts, size, limit, tokenizer)
 
     def _generate_packed(
-        self, model: PackedModel, rows: Sequence[GenerationRow], size: int, tokenizer: PromptTokenizer
-    ) -> Iterator[GenerationRow]:
+        self, model: PackedModel, rows: Sequence[TextInProgress], size: int, tokenizer: PromptTokenizer
+    ) -> Iterator[TextInProgress]:
         left = {id(row): row for row in rows}
         size = model.max_texts(size, max(len(row.prompt) + row.max_new_tokens for row in rows))
         while left:
@@ -321,5 +322,5 @@ def _sequences(requests: Iterable[TokenizedLoglik]) -> list[TokenSequence]:
     return [sequence for request in requests for sequence in request.sequences]
 
 
-def _prompts(rows: Iterable[GenerationRow]) -> list[TokenSequence]:
+def _prompts(rows: Iterable[TextInProgress]) -> list[TokenSequence]:
     return [TokenSequence(np.array(row.prompt, np.int32), len(row.prompt) - 1) for row in rows]

@@ -8,16 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from kshot.backends.hf.loading import input_device, invalid_logits, is_split, out_of_memory
-from kshot.backends.hf.sampling import (
-    GenerationRow,
-    restart,
-    split_into_batches,
-    write_rows,
-)
+from kshot.backends.hf.sampling import restart, split_into_batches, write_rows
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
 from kshot.backends.hf.trie import IdArray
-from kshot.backends.texts import PartialLoglik
+from kshot.backends.texts import TextInProgress
 from kshot.core.records import Likelihood, Loglik, Scored
 
 PaddingSide: TypeAlias = Literal["left", "right"]
@@ -32,7 +27,7 @@ class _PlainSequence:
 
     tokens: IdArray
     rank: tuple[int, int, int]
-    wanted: list[tuple[PartialLoglik, int, TokenSpan]] = field(default_factory=list)
+    wanted: list[tuple[TokenizedLoglik, int, TokenSpan]] = field(default_factory=list)
 
     @property
     def start(self) -> int:
@@ -80,14 +75,12 @@ class PlainModel:
         """Answer in batches of ``size`` sequences, the longest first, each request as soon as it is complete."""
         sequences: dict[bytes, _PlainSequence] = {}
         for number, request in enumerate(requests):
-            spans, windows = request.spans, request.windows
-            score = PartialLoglik(request.request, len(spans), windows, request.cut_tokens, request.pieces)
             longest = request.longest
-            for index, span in enumerate(spans):
+            for index, span in enumerate(request.spans):
                 # The last token is predicted and never read, so all one-token continuations share one sequence.
                 read = span.ids[:-1]
                 rank = (-longest, number, -len(read))
-                sequences.setdefault(read.tobytes(), _PlainSequence(read, rank)).wanted.append((score, index, span))
+                sequences.setdefault(read.tobytes(), _PlainSequence(read, rank)).wanted.append((request, index, span))
         # The longest request comes first, its options together: it is journalled before the next one begins.
         ordered = sorted(sequences.values(), key=lambda sequence: sequence.rank)
         at = 0
@@ -144,22 +137,20 @@ class PlainModel:
         if not totals.isfinite().all():
             raise invalid_logits(self._name)
         likeliest = logits.argmax(dim=-1)
-        for score, index, span in sequence.wanted:
+        for request, index, span in sequence.wanted:
             targets = self._torch.tensor(span.tokens[span.start :], device=logits.device)
             first = span.start - 1 - sequence.start
             found = logits[first:].gather(1, targets[:, None])[:, 0] - totals[first:]
             greedy = bool((likeliest[first : first + len(targets)] == targets).all())
-            score.found[index] = Likelihood(found.double().sum().item(), len(targets), greedy)
-            if score.pieces:
-                score.values[index] = found.tolist()
-            if (scored := score.scored) is not None:
-                yield score.request, scored
+            likelihood = Likelihood(found.double().sum().item(), len(targets), greedy)
+            if (scored := request.add(index, likelihood, found.tolist() if request.pieces else ())) is not None:
+                yield request.request, scored
 
     # ---- Generate ----
 
     def generate(
-        self, rows: Sequence[GenerationRow], size: int, limit: int | None, tokenizer: PromptTokenizer
-    ) -> Iterator[GenerationRow]:
+        self, rows: Sequence[TextInProgress], size: int, limit: int | None, tokenizer: PromptTokenizer
+    ) -> Iterator[TextInProgress]:
         """Write the rows to their ends, batch by batch."""
         # RWKV's own generate() gives other texts in a batch than alone (seen with transformers 5.22).
         size = 1 if "state" in self._arguments else min(size, self._max_batch)

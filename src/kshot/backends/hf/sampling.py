@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.loading import invalid_logits
-from kshot.backends.texts import cut_at_stop, summed_pieces, written_pieces
+from kshot.backends.texts import TextInProgress, cut_at_stop, summed_pieces, written_pieces
 from kshot.core.reasoning import tokens_of, without_thoughts
-from kshot.core.records import Generate, Generated, TokenLogprobs, Usage
+from kshot.core.records import Generate, Generated, Usage
 from kshot.core.serialization import sampling_digest
 
 if TYPE_CHECKING:
@@ -24,46 +23,27 @@ _CONTEXT_TOKENS = 16
 """Tokens before the searched ones that are decoded along with them."""
 
 
-@dataclass(slots=True)
-class GenerationRow:
-    """One text being written: its prompt, its limits, its new tokens, and why it stopped (empty while it goes on).
-
-    ``cut_tokens``: so many were cut from the left of its prompt. ``logprobs``: the log-probabilities of its new tokens,
-    if they are wanted.
-    """
-
-    request: Generate
-    prompt: tuple[int, ...]
-    max_new_tokens: int
-    stop_ids: frozenset[int]
-    new_tokens: list[int] = field(default_factory=list)
-    stop_reason: str = ""
-    cut_tokens: int = 0
-    logprobs: list[float] = field(default_factory=list)
-
-    @property
-    def adjusts_logits(self) -> bool:
-        """Whether the request asks for more than the token with the highest logit."""
-        request = self.request
-        return request.temperature > 0 or (request.repetition_penalty or 1) != 1 or bool(request.no_repeat_ngram_size)
+def adjusts_logits(request: Generate) -> bool:
+    """Whether a request asks for more than the token with the highest logit."""
+    return request.temperature > 0 or (request.repetition_penalty or 1) != 1 or bool(request.no_repeat_ngram_size)
 
 
-def restart(rows: Iterable[GenerationRow]) -> None:
+def restart(rows: Iterable[TextInProgress]) -> None:
     """Drop what was written. A text depends on its request alone, so it comes out the same again."""
     for row in rows:
         row.new_tokens, row.stop_reason, row.logprobs = [], "", []
 
 
 def split_into_batches(
-    rows: Sequence[GenerationRow], size: int, limit: int | None, *, equal_lengths: bool = False
-) -> Iterator[list[GenerationRow]]:
+    rows: Sequence[TextInProgress], size: int, limit: int | None, *, equal_lengths: bool = False
+) -> Iterator[list[TextInProgress]]:
     """Split rows into batches of at most ``size``, the longest prompts first.
 
     Finished rows go on being computed until the last row of their batch is finished, so rows are batched only where
     none of them runs past the model's context ``limit`` meanwhile. ``equal_lengths``: all prompts of a batch have the
     same length.
     """
-    batch: list[GenerationRow] = []
+    batch: list[TextInProgress] = []
     for row in sorted(rows, key=lambda row: (-len(row.prompt), -row.max_new_tokens)):
         steps = max([row.max_new_tokens, *(other.max_new_tokens for other in batch)])
         length = max([len(row.prompt), *(len(other.prompt) for other in batch)]) + steps
@@ -82,7 +62,7 @@ class ChosenLogprobs:
     They are those of the model: of its logits as they were before anything adjusted them.
     """
 
-    def __init__(self, rows: Sequence[GenerationRow]) -> None:
+    def __init__(self, rows: Sequence[TextInProgress]) -> None:
         self._rows = rows
         self._wanted = [index for index, row in enumerate(rows) if row.request.token_logprobs]
         self._logits: Any = None
@@ -110,7 +90,7 @@ class RowLogitsProcessor:
     comes from the request alone, so a text does not depend on what it is batched with.
     """
 
-    def __init__(self, rows: Sequence[GenerationRow], width: int, name: str, logprobs: ChosenLogprobs) -> None:
+    def __init__(self, rows: Sequence[TextInProgress], width: int, name: str, logprobs: ChosenLogprobs) -> None:
         self.rows, self.width, self.name, self.logprobs = rows, width, name, logprobs
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
@@ -123,7 +103,7 @@ class RowLogitsProcessor:
         step = input_ids.shape[1] - self.width
         for index in live:
             row = self.rows[index]
-            if row.adjusts_logits:
+            if adjusts_logits(row.request):
                 tokens = input_ids[index, self.width - len(row.prompt) :]
                 scores[index] = apply_sampling(apply_penalties(scores[index], tokens, row.request), row.request, step)
         return scores
@@ -177,7 +157,7 @@ def gumbel_noise(request: Generate, step: int, size: int) -> Any:
 class RowStoppingCriterion:
     """A stopping criterion of transformers, by row: a stop token, a stop string, or the length limit."""
 
-    def __init__(self, rows: Sequence[GenerationRow], tokenizer: PromptTokenizer, logprobs: ChosenLogprobs) -> None:
+    def __init__(self, rows: Sequence[TextInProgress], tokenizer: PromptTokenizer, logprobs: ChosenLogprobs) -> None:
         self.rows, self.tokenizer, self.logprobs = rows, tokenizer, logprobs
 
     def __call__(self, input_ids: Any, _scores: Any, **_options: Any) -> Any:
@@ -191,7 +171,7 @@ class RowStoppingCriterion:
 
 
 def write_rows(
-    model: Any, inputs: Mapping[str, Any], rows: Sequence[GenerationRow], name: str, tokenizer: PromptTokenizer
+    model: Any, inputs: Mapping[str, Any], rows: Sequence[TextInProgress], name: str, tokenizer: PromptTokenizer
 ) -> None:
     """Write rows to their ends by transformers' own loop; ``inputs`` are what the model reads of them."""
     import torch
@@ -208,16 +188,16 @@ def write_rows(
         )
 
 
-def append_token(row: GenerationRow, token: int, tokenizer: PromptTokenizer) -> None:
+def append_token(row: TextInProgress, token: int, tokenizer: PromptTokenizer) -> None:
     """Add a token to a row, and set its stop reason if that ends it."""
     row.new_tokens.append(token)
     if token in row.stop_ids or (row.request.stop and _has_stop_string(row, tokenizer)):
         row.stop_reason = "stop"
     elif len(row.new_tokens) >= row.max_new_tokens:
-        row.stop_reason = "length" if row.max_new_tokens == row.request.max_tokens else "window"
+        row.stop_reason = row.length_reason
 
 
-def _has_stop_string(row: GenerationRow, tokenizer: PromptTokenizer) -> bool:
+def _has_stop_string(row: TextInProgress, tokenizer: PromptTokenizer) -> bool:
     # Only the tail can contain a stop string that was not there one token ago.
     tail = row.new_tokens[-(_BYTES_PER_CHARACTER * max(map(len, row.request.stop)) + _SPARE_TOKENS) :]
     earlier = row.new_tokens[: len(row.new_tokens) - len(tail)][-_CONTEXT_TOKENS:]
@@ -225,7 +205,7 @@ def _has_stop_string(row: GenerationRow, tokenizer: PromptTokenizer) -> bool:
     return cut_at_stop(tokenizer.decode_after(before, tail), row.request.stop) is not None
 
 
-def generated_response(row: GenerationRow, tokenizer: PromptTokenizer) -> Generated:
+def generated_response(row: TextInProgress, tokenizer: PromptTokenizer) -> Generated:
     """Return the response of a finished row, from its own new tokens."""
     new = row.new_tokens
     kept = new[:-1] if new and new[-1] in row.stop_ids else new
@@ -234,13 +214,9 @@ def generated_response(row: GenerationRow, tokenizer: PromptTokenizer) -> Genera
     usage = Usage(len(row.prompt), len(new))
     reason = row.stop_reason if short is None else "stop"
     shown = text if short is None else short
-    tokens = token_logprobs(row.prompt, kept, row.logprobs, shown, tokenizer) if row.request.token_logprobs else None
+    tokens = None
+    if row.request.token_logprobs:
+        pieces = written_pieces(tokenizer.decode_after, row.prompt, kept)
+        tokens = tokens_of(summed_pieces(pieces, row.logprobs), shown)
     reply = Generated(shown, reason, usage, "", row.cut_tokens, tokens)
     return without_thoughts(reply, opened=tokenizer.opens_thoughts(row.prompt))
-
-
-def token_logprobs(
-    prompt: Sequence[int], new: Sequence[int], values: Sequence[float], text: str, tokenizer: PromptTokenizer
-) -> TokenLogprobs | None:
-    """Return the tokens of a text that begins what new tokens show, with their log-probabilities."""
-    return tokens_of(summed_pieces(written_pieces(tokenizer.decode_after, prompt, new), values), text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -15,26 +14,17 @@ from kshot.backends.hf.packing import PackedModel
 from kshot.backends.hf.tokens import TokenSpan
 from kshot.backends.hf.trie import Ints, TokenSequence, Trie
 from kshot.backends.hf.trie_pass import ComputedRow, TriePass
-from kshot.backends.texts import Pieces, summed
+from kshot.backends.texts import ScoredSpans
 from kshot.core.records import Likelihood, Loglik, Scored
 
 _MAX_FLOAT32_LOGITS = 1 << 26
 """Logits that are converted to float32 at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizedLoglik:
-    """A Loglik request and the token spans of its continuations.
+class TokenizedLoglik(ScoredSpans[TokenSpan]):
+    """A Loglik request and the token spans of its continuations."""
 
-    ``windows``: the number of spans of each continuation; empty: one each. ``cut_tokens``: so many were cut from the
-    left of its prompt. ``pieces``: the texts of each continuation's tokens, if their log-probabilities are wanted.
-    """
-
-    request: Loglik
-    spans: Sequence[TokenSpan]
-    windows: Sequence[int] = ()
-    cut_tokens: int = 0
-    pieces: Sequence[Pieces] = ()
+    __slots__ = ()
 
     @property
     def longest(self) -> int:
@@ -45,10 +35,6 @@ class TokenizedLoglik:
     def sequences(self) -> list[TokenSequence]:
         """What the model must read: a span's last token is predicted and never read."""
         return [TokenSequence(span.ids[:-1], span.start - 1) for span in self.spans]
-
-    def scored(self, found: Sequence[Likelihood], values: Sequence[Sequence[float]] = ()) -> Scored:
-        """Return the response, from the likelihood of each span; ``values``: of its tokens, where there are pieces."""
-        return summed(found, values, windows=self.windows, pieces=self.pieces, cut_tokens=self.cut_tokens)
 
 
 class _TrieLogprobs:
@@ -86,19 +72,16 @@ class _TrieLogprobs:
         while self._unfinished and self._last_place[self._unfinished[-1]] < before:
             complete.append(self._unfinished.pop())
         for index in sorted(complete, key=lambda index: -self._requests[index].longest):
-            yield self._requests[index].request, self._scored(index)
+            yield from self._scored(index)
 
-    def _scored(self, index: int) -> Scored:
-        spans = range(self._request_edges[index], self._request_edges[index + 1])
-        parts = [slice(self._span_edges[span], self._span_edges[span + 1]) for span in spans]
-        request = self._requests[index]
-        return request.scored(
-            [
-                Likelihood(float(self._values[part].sum()), int(part.stop - part.start), bool(self._greedy[part].all()))
-                for part in parts
-            ],
-            [self._values[part].tolist() for part in parts] if request.pieces else (),
-        )
+    def _scored(self, index: int) -> Iterator[tuple[Loglik, Scored]]:
+        request, first = self._requests[index], self._request_edges[index]
+        for number in range(len(request.spans)):
+            part = slice(*self._span_edges[first + number : first + number + 2])
+            values, greedy = self._values[part], bool(self._greedy[part].all())
+            likelihood = Likelihood(float(values.sum()), len(values), greedy)
+            if (scored := request.add(number, likelihood, values.tolist() if request.pieces else ())) is not None:
+                yield request.request, scored
 
 
 def score_trie(

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kshot.backends.hf.context_window import ContextWindow, FittingPrompt, TokenIds, cuts_left
+from kshot.backends.hf.context_window import ContextWindow, TokenIds, cuts_left
 from kshot.backends.hf.loading import ModelFiles, choose_dtype
-from kshot.backends.hf.sampling import token_logprobs
+from kshot.backends.hf.sampling import generated_response
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
-from kshot.backends.texts import cut_at_stop, replace_surrogates
+from kshot.backends.texts import TextInProgress, replace_surrogates
 from kshot.backends.vllm.runtime import (
     LogprobQuery,
     VllmRuntime,
     parse_engine_options,
     plan_queries,
     prepare_environment,
-    span_likelihood,
     span_logprobs,
 )
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
-from kshot.core.reasoning import without_thoughts
-from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Usage
+from kshot.core.records import Failed, Generate, Likelihood, Loglik, Request, Response
 from kshot.core.serialization import sampling_digest
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class Vllm:
         limit = self._runtime.max_length
         window = ContextWindow(self.name, limit, limit - 1, self._cuts_prompts)  # it writes a token after what it reads
         logliks: list[TokenizedLoglik] = []
-        generates: list[tuple[Generate, FittingPrompt]] = []
+        texts: list[TextInProgress] = []
         some = [request for request in requests if isinstance(request, Loglik)]
         for request, tokenized in window.tokenized(some, self._tokenizer):
             if isinstance(tokenized, TokenizedLoglik):
@@ -141,35 +140,37 @@ class Vllm:
             else:
                 yield request, tokenized
         for each in (request for request in requests if isinstance(request, Generate)):
-            prompt = window.fit_prompt(each, self._tokenizer.encode_prompt(each.prompt))
-            if isinstance(prompt, FittingPrompt):
-                generates.append((each, prompt))
+            fitting = window.fit_prompt(each, self._tokenizer.encode_prompt(each.prompt))
+            if isinstance(fitting, TextInProgress):
+                texts.append(fitting)
             else:
-                yield each, prompt
-        yield from self._answer_together(logliks, generates)
+                yield each, fitting
+        yield from self._answer_together(logliks, texts)
 
     def _answer_together(
-        self, logliks: Sequence[TokenizedLoglik], generates: Sequence[tuple[Generate, FittingPrompt]]
+        self, logliks: Sequence[TokenizedLoglik], texts: Sequence[TextInProgress]
     ) -> Iterator[tuple[Request, Response]]:
         spans = (span for tokenized in logliks for span in tokenized.spans)
         queries = plan_queries(spans, cached=self._runtime.caches_prefixes)
         # Prompts that begin alike are neighbours, so that the beginning is in the cache for the second.
-        ordered = sorted(generates, key=lambda pair: pair[1].tokens)
+        ordered = sorted(texts, key=lambda text: tuple(text.prompt))
         outputs = self._run(list(queries.values()), ordered)
         for tokenized in logliks:
-            found = [span_likelihood(span, queries) for span in tokenized.spans]
-            values = [span_logprobs(span, queries) for span in (tokenized.spans if tokenized.pieces else ())]
-            yield tokenized.request, tokenized.scored(found, values)
-        for (generate, prompt), output in zip(ordered, outputs, strict=True):
-            yield generate, self._generated(generate, prompt, output)
+            for number, span in enumerate(tokenized.spans):
+                values, greedy = span_logprobs(span, queries)
+                likelihood = Likelihood(math.fsum(values), len(values), greedy)
+                if (scored := tokenized.add(number, likelihood, values)) is not None:
+                    yield tokenized.request, scored
+        for text, output in zip(ordered, outputs, strict=True):
+            yield text.request, self._generated(text, output)
 
-    def _run(self, queries: Sequence[LogprobQuery], generates: Sequence[tuple[Generate, FittingPrompt]]) -> list[Any]:
+    def _run(self, queries: Sequence[LogprobQuery], texts: Sequence[TextInProgress]) -> list[Any]:
         """Run queries and texts together; store what the queries found, and return the outputs of the texts."""
         runtime = self._runtime
         asked = [(query, params) for query in queries for params in runtime.query_params(query)]
-        prompts = [query.tokens for query, _ in asked] + [prompt.tokens for _, prompt in generates]
+        prompts = [query.tokens for query, _ in asked] + [text.prompt for text in texts]
         sampling = [params for _, params in asked]
-        sampling += [self._sampling_params(request, prompt.max_new_tokens) for request, prompt in generates]
+        sampling += [self._sampling_params(text.request, text.max_new_tokens) for text in texts]
         outputs = runtime.run(prompts, sampling)
         incomplete = self._record([query for query, _ in asked], outputs[: len(asked)])
         again = [(query, params) for query in incomplete for params in runtime.query_params(query, skip_cache=True)]
@@ -207,26 +208,19 @@ class Vllm:
             **({"logprobs": 0} if request.token_logprobs else {}),
         )
 
-    def _generated(self, request: Generate, prompt: FittingPrompt, output: Any) -> Response:
+    def _generated(self, text: TextInProgress, output: Any) -> Response:
         completion = output.outputs[0]
-        new, reason = list(completion.token_ids), completion.finish_reason
+        text.new_tokens, reason = list(completion.token_ids), completion.finish_reason
         if reason not in ("stop", "length"):
             return Failed("engine", f"vLLM ended the text with {reason!r}", retryable=True)
+        text.stop_reason = reason if reason == "stop" else text.length_reason
         # A token that stopped the text, EOS or a requested one, is no part of it. vLLM's stop_reason is then no text.
-        kept = new[:-1] if reason == "stop" and not isinstance(completion.stop_reason, str) else new
-        text = self._tokenizer.decode_after(prompt.tokens, kept)
-        short = cut_at_stop(text, request.stop)
-        usage = Usage(len(prompt.tokens), len(new))
-        if short is not None:
-            text, reason = short, "stop"
-        elif reason == "length" and prompt.max_new_tokens < request.max_tokens:
-            reason = "window"
-        tokens = None
-        if request.token_logprobs:
-            values = [found[token].logprob for found, token in zip(completion.logprobs, kept, strict=False)]
-            tokens = token_logprobs(prompt.tokens, kept, values, text, self._tokenizer)
-        opened = self._tokenizer.opens_thoughts(prompt.tokens)
-        return without_thoughts(Generated(text, reason, usage, "", prompt.cut_tokens, tokens), opened=opened)
+        if reason == "stop" and not isinstance(completion.stop_reason, str):
+            text.stop_ids = frozenset(text.new_tokens[-1:])
+        if text.request.token_logprobs:
+            pairs = zip(completion.logprobs, text.new_tokens, strict=False)
+            text.logprobs = [found[token].logprob for found, token in pairs]
+        return generated_response(text, self._tokenizer)
 
 
 def _seed(request: Generate) -> int:

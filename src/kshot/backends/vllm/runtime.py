@@ -19,7 +19,6 @@ from kshot.backends.hf.loading import invalid_logits
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import require
 from kshot.core.hub import quote_error
-from kshot.core.records import Likelihood
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -77,19 +76,8 @@ def _query(queries: dict[TokenIds, LogprobQuery], tokens: TokenIds, next_token: 
     return query
 
 
-def span_likelihood(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> Likelihood:
-    """Sum log p(token | those before it) over the span, from what its queries found."""
-    found, greedy = _found(span, queries)
-    return Likelihood(math.fsum(found), len(found), greedy)
-
-
-def span_logprobs(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> list[float]:
-    """Return log p(token | those before it) of each token of the span."""
-    return _found(span, queries)[0]
-
-
-def _found(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> tuple[list[float], bool]:
-    """Return the log-probabilities of the span's tokens, and whether each token is the likeliest at its place."""
+def span_logprobs(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> tuple[list[float], bool]:
+    """Return log p(token | those before it) of each token of the span, and whether each is the likeliest there."""
     tokens, last = span.tokens, len(span.tokens) - 1
     whole, context = queries[tokens[:last]], queries.get(tokens[: span.start])
     found: list[float] = []
@@ -185,7 +173,7 @@ class VllmRuntime:
         except self._request_errors as error:
             raise self._refused(error) from error
 
-    def run(self, prompts: Sequence[TokenIds], sampling: Sequence[Any]) -> list[Any]:
+    def run(self, prompts: Sequence[Sequence[int]], sampling: Sequence[Any]) -> list[Any]:
         """Run everything in one call; the outputs come back in the same order."""
         requests = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         try:
