@@ -7,11 +7,13 @@ import json
 import re
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
-from typing import Any, Protocol, TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 from kshot.backends.server.address import Address
 from kshot.backends.server.connection import load_aiohttp, request_arguments, transport_error
@@ -209,51 +211,50 @@ class BatchStatus:
     later: bool = False
 
 
-class BatchApi(Protocol):
+class BatchApi(ABC):
     """The batch API of one provider."""
 
     most_requests: int
     most_bytes: int
+    results_path: str
+    """Where the results of a file (or of a batch) are."""
 
+    @abstractmethod
     def encoded(self, line: BatchLine) -> bytes:
         """Return a request as it is sent."""
-        ...
 
+    @abstractmethod
     def create(self, http: BatchHttp, path: str, lines: Sequence[bytes], mark: str) -> str:
         """Submit a batch of requests to one path; return its id. ``RetryableError``: it may have arrived, or not."""
-        ...
 
+    @abstractmethod
     def find(self, http: BatchHttp, mark: str, count: int, since: float, known: frozenset[str]) -> str | None:
         """Return the id of a batch that was submitted with this mark and never noted; None if there is none."""
-        ...
 
+    @abstractmethod
     def status(self, http: BatchHttp, batch: str) -> BatchStatus:
         """Return how far a batch is."""
-        ...
+
+    @abstractmethod
+    def result(self, identifier: str, line: Mapping[str, Any]) -> BatchResult:
+        """Read a line of the results."""
 
     def results(self, http: BatchHttp, status: BatchStatus) -> Iterator[BatchResult]:
-        """Yield the results of a batch that has ended."""
-        ...
-
-
-def _results(
-    http: BatchHttp, path: str, read: Callable[[str, Mapping[str, Any]], BatchResult]
-) -> Iterator[BatchResult]:
-    """Yield the results in a file; a line that names no request is left out."""
-    for raw in BytesIO(http.file(path)):
-        try:
-            if len(raw) > http.address.max_reply:
-                raise TooLargeError(f"it is larger than {http.address.max_reply:,} bytes (--max-reply)")  # noqa: TRY301
-            line = http.json(raw)
-        except (ValueError, UnreadableError):
-            continue
-        except TooLargeError as exc:
-            if (named := _ID_OF_LINE.search(raw)) is not None:
-                failed = Failed("reply_too_large", f"the server's reply is too large: {exc}")
-                yield BatchResult(named[1].decode(), None, failed)
-            continue
-        if isinstance(line, dict) and isinstance(line.get("custom_id"), str):
-            yield read(line["custom_id"], line)
+        """Yield the results of a batch that has ended; a line that names no request is left out."""
+        for raw in chain.from_iterable(BytesIO(http.file(self.results_path.format(name))) for name in status.files):
+            try:
+                if len(raw) > http.address.max_reply:
+                    raise TooLargeError(f"it is larger than {http.address.max_reply:,} bytes (--max-reply)")  # noqa: TRY301
+                line = http.json(raw)
+            except (ValueError, UnreadableError):
+                continue
+            except TooLargeError as exc:
+                if (named := _ID_OF_LINE.search(raw)) is not None:
+                    failed = Failed("reply_too_large", f"the server's reply is too large: {exc}")
+                    yield BatchResult(named[1].decode(), None, failed)
+                continue
+            if isinstance(line, dict) and isinstance(line.get("custom_id"), str):
+                yield self.result(line["custom_id"], line)
 
 
 def _id_of(found: Any, http: BatchHttp) -> str:
@@ -269,10 +270,11 @@ def checked_id(text: Any) -> str | None:
     return text if isinstance(text, str) and _ID.fullmatch(text) else None
 
 
-class OpenAIBatches:
+class OpenAIBatches(BatchApi):
     """``/v1/files`` and ``/v1/batches``."""
 
     most_requests, most_bytes = 50_000, 200 * 10**6
+    results_path = "/files/{}/content"
     _ENDED = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
     _LATER = frozenset({"token_limit_exceeded", "request_limit_exceeded", "rate_limit_exceeded", "server_error"})
     """What a batch is refused for that may not hold another time."""
@@ -328,23 +330,19 @@ class OpenAIBatches:
             ended=True, files=files, refused=refused, later=any(each.get("code") in self._LATER for each in given)
         )
 
-    def results(self, http: BatchHttp, status: BatchStatus) -> Iterator[BatchResult]:
-        """Read the file of replies and that of errors."""
-        for file in status.files:
-            yield from _results(http, f"/files/{file}/content", self._result)
-
-    @staticmethod
-    def _result(identifier: str, line: Mapping[str, Any]) -> BatchResult:
+    def result(self, identifier: str, line: Mapping[str, Any]) -> BatchResult:
+        """Read a line of the file of replies, or of that of errors."""
         reply = line.get("response")
         if isinstance(reply, dict) and type(reply.get("status_code")) is int:
             return BatchResult(identifier, reply["status_code"], reply.get("body"))
         return BatchResult(identifier, None, line.get("error"))  # it has expired, or was cancelled
 
 
-class AnthropicBatches:
+class AnthropicBatches(BatchApi):
     """``/v1/messages/batches``."""
 
     most_requests, most_bytes = 100_000, 256 * 10**6
+    results_path = "/messages/batches/{}/results"
     _STATUSES: Mapping[str, int] = {
         "invalid_request_error": 400,
         "authentication_error": 401,
@@ -388,12 +386,8 @@ class AnthropicBatches:
         ended = _state(found, "processing_status", http) == "ended"
         return BatchStatus(ended=ended, files=(batch,) if ended else ())
 
-    def results(self, http: BatchHttp, status: BatchStatus) -> Iterator[BatchResult]:
-        """Read the results."""
-        for batch in status.files:
-            yield from _results(http, f"/messages/batches/{batch}/results", self._result)
-
-    def _result(self, identifier: str, line: Mapping[str, Any]) -> BatchResult:
+    def result(self, identifier: str, line: Mapping[str, Any]) -> BatchResult:
+        """Read a line of the results."""
         found = line.get("result")
         result: dict[str, Any] = found if isinstance(found, dict) else {}
         kind = result.get("type")

@@ -54,13 +54,13 @@ class ServerCall(NamedTuple):
 class BatchedModel(NamedTuple):
     """What the batches need of their model.
 
-    ``adapt`` changes how requests are written, if the server refuses a parameter; ``changes`` reads and sets that.
+    ``adapt`` changes how requests are written, if the server refuses a parameter; ``changes`` are those so far.
     """
 
     fingerprint: str
     call: Callable[[Request], ServerCall]
     adapt: Callable[[Body, HttpReply], bool]
-    changes: Callable[[Mapping[str, Any] | None], dict[str, Any]]
+    changes: ParameterChanges
     inspect: Callable[[Any], Usage | None]
     tries: Tries
     redacted: Callable[[Response], Response]
@@ -332,7 +332,7 @@ class Batches:
             self._tries = {str(mark): n for mark, n in (own.get("tries") or {}).items() if type(n) is int}
             failed = own.get("failed") or {}
             self._failed = {str(mark): Failed(str(kind), str(message)) for mark, (kind, message) in failed.items()}
-            self._model.changes(own.get("changes") or {})
+            self._model.changes.add_recorded(own.get("changes") or {})
         except (AttributeError, TypeError, ValueError) as exc:
             raise RunError("kshot did not write this batches.json", hint="Delete it, or the run folder.") from exc
 
@@ -343,6 +343,6 @@ class Batches:
             "batches": [each.to_json() for each in self._batches],
             "tries": self._tries,
             "failed": {mark: [each.kind, each.message] for mark, each in self._failed.items()},
-            "changes": self._model.changes(None),
+            "changes": self._model.changes.to_json(),
         }
         self._store.write({**self._store.read(), self._label: own})

@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import takewhile
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from kshot.backends.texts import common_length
 from kshot.core.errors import BackendError, UsageError
 
 # ---- secrets in texts: a server may quote a key in any spelling, or cut off at either end ----
@@ -75,14 +75,9 @@ def _spans(folded: str, places: dict[str, list[_Place]], step: int) -> Iterator[
 def _span(folded: str, at: int, place: _Place) -> tuple[int, int] | None:
     """Return from where to where the text agrees with a spelling, if that is long enough."""
     spelling, offset, fewest = place
-    before = _agreeing(folded[max(0, at - offset) : at][::-1], spelling[:offset][::-1])
-    after = _agreeing(folded[at : at + len(spelling) - offset], spelling[offset:])
+    before = common_length(folded[max(0, at - offset) : at][::-1], spelling[:offset][::-1])
+    after = common_length(folded[at : at + len(spelling) - offset], spelling[offset:])
     return (at - before, at + after) if before + after >= fewest else None
-
-
-def _agreeing(one: str, other: str) -> int:
-    """Return how many characters two texts begin with in common."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _folded(text: str) -> str:
@@ -153,13 +148,11 @@ _OWN_HEADERS = frozenset(
 _ENVIRONMENT = "env:"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Secret:
     """A text that no repr, message or traceback shows."""
 
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
+    _text: str
 
     def reveal(self) -> str:
         """Return the text itself, to send it."""
@@ -168,14 +161,6 @@ class Secret:
     def __bool__(self) -> bool:
         """Whether it is not empty."""
         return bool(self._text)
-
-    def __eq__(self, other: object) -> bool:
-        """Compare the texts."""
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        """Hash the text."""
-        return hash(self._text)
 
     def __repr__(self) -> str:
         """Show nothing of it."""
@@ -246,14 +231,10 @@ def account_for(provider: Provider, url: str, variable: str | None, headers: Seq
     secrets = [value for _, value, is_secret in given.values() if is_secret]
     if name is not None:
         key = _key(name, where, is_default=variable is None)
-        carried.append(_carried(provider, key))
+        header, value = provider.key_header(key.reveal())
+        carried.append((header, Secret(value)))
         secrets.append(key)
     return Account(tuple(carried), tuple(secrets), _hint(provider, url, name, own_key=own_key))
-
-
-def _carried(provider: Provider, key: Secret) -> tuple[str, Secret]:
-    header, value = provider.key_header(key.reveal())
-    return header, Secret(value)
 
 
 def _key(variable: str, where: str, *, is_default: bool) -> Secret:

@@ -23,7 +23,6 @@ from kshot.backends.server.replies import estimated_tokens, only_choice, usage_f
 from kshot.backends.server.token_logprobs import (
     MAX_TOKEN_CHARACTERS,
     EchoedTokens,
-    common_prefix_length,
     continuation_start,
     covers,
     read_tokens,
@@ -32,7 +31,7 @@ from kshot.backends.server.token_logprobs import (
     tokens_from_prompt_logprobs,
     top_logprobs,
 )
-from kshot.backends.texts import replace_surrogates, unscorable
+from kshot.backends.texts import common_length, replace_surrogates, unscorable
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Likelihood, Message, Prompt, RollingStart, Scored, Usage
 
@@ -202,7 +201,7 @@ class ServerLogprobs:
             # If a token begins where the text does, the tokens before it are those of the prompt alone.
             if start is None or (counted and "".join(whole.texts[start:]) != text):
                 alone = await self._echo(post, api, prompt.text) if prompt.text else EchoedTokens((), ())
-                start = len(alone.texts) if counted else common_prefix_length(whole.texts, alone.texts)
+                start = len(alone.texts) if counted else common_length(whole.texts, alone.texts)
                 usages.append(alone.usage)
             likelihoods.append(self._summed(whole, start, prompt.text, text, tokens=tokens))
             usages.append(whole.usage)

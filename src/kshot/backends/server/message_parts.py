@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from kshot.backends.texts import replace_surrogates, valid_content
-from kshot.core.content import Content, MediaPart, Part, TextPart, media_type
-from kshot.core.records import Prompt
+from kshot.backends.texts import valid_content
+from kshot.core.content import MediaPart, TextPart, media_type
+from kshot.core.records import Message, Prompt
 
 _SOUND_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 """The sounds that OpenAI's own API takes, and what it calls them; others go as servers such as vLLM take them."""
@@ -14,18 +15,10 @@ _SOUND_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3",
 
 def openai_messages(prompt: Prompt) -> list[dict[str, Any]]:
     """Return the messages of a chat as OpenAI's API takes them."""
-    return [{"role": message.role, "content": _openai_content(message.content)} for message in prompt.messages]
+    return [_message(message, _openai_media) for message in prompt.messages]
 
 
-def _openai_content(content: Content) -> Any:
-    if isinstance(content, str):
-        return replace_surrogates(content)
-    return [_openai_part(part) for part in _parts(content)]
-
-
-def _openai_part(part: Part) -> dict[str, Any]:
-    if isinstance(part, TextPart):
-        return {"type": "text", "text": part.text}
+def _openai_media(part: MediaPart) -> dict[str, Any]:
     if part.kind == "audio" and not part.url and part.mime in _SOUND_FORMATS:
         return {"type": "input_audio", "input_audio": {"data": part.encoded, "format": _SOUND_FORMATS[part.mime]}}
     name = f"{part.kind}_url"
@@ -35,20 +28,7 @@ def _openai_part(part: Part) -> dict[str, Any]:
 
 def anthropic_messages(prompt: Prompt) -> list[dict[str, Any]]:
     """Return the messages of a chat as Anthropic's API takes them; system messages go elsewhere."""
-    return [
-        {"role": message.role, "content": _anthropic_content(message.content)}
-        for message in prompt.messages
-        if message.role != "system"
-    ]
-
-
-def _anthropic_content(content: Content) -> Any:
-    if isinstance(content, str):
-        return replace_surrogates(content)
-    return [
-        {"type": "text", "text": part.text} if isinstance(part, TextPart) else _anthropic_image(part)
-        for part in _parts(content)
-    ]
+    return [_message(message, _anthropic_image) for message in prompt.messages if message.role != "system"]
 
 
 def _anthropic_image(part: MediaPart) -> dict[str, Any]:
@@ -64,8 +44,14 @@ def _anthropic_image(part: MediaPart) -> dict[str, Any]:
     return {"type": part.kind, "source": source}
 
 
-def _parts(content: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts without lone surrogates; the APIs refuse empty texts among them."""
-    valid = valid_content(content)
-    assert not isinstance(valid, str)  # noqa: S101 - parts stay parts
-    return tuple(part for part in valid if not isinstance(part, TextPart) or part.text)
+def _message(message: Message, media: Callable[[MediaPart], dict[str, Any]]) -> dict[str, Any]:
+    """Return a message without lone surrogates; ``media`` says how the API takes what is no text."""
+    content = valid_content(message.content)
+    if isinstance(content, str):
+        return {"role": message.role, "content": content}
+    parts = [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else media(part)
+        for part in content
+        if not isinstance(part, TextPart) or part.text  # the APIs refuse empty texts among parts
+    ]
+    return {"role": message.role, "content": parts}

@@ -161,7 +161,9 @@ class RateLimiter:
 
     def _pause_seconds(self, tried: _Tried) -> float:
         """Return how long to wait before another try; a first one goes to another server at once, if there is one."""
-        return _pause_seconds(tried.count) if tried.count > 1 or len(self.servers) == 1 else 0.0
+        if tried.count <= 1 and len(self.servers) > 1:
+            return 0.0
+        return min(MAX_BACKOFF_SECONDS, 0.25 * 2.0 ** max(tried.count - 1, 0)) * _jitter()
 
     # ---- waiting until a call may start ----
 
@@ -303,10 +305,6 @@ async def backoff(seconds: float) -> None:
         await asyncio.sleep(seconds)
     finally:
         notify(-1)
-
-
-def _pause_seconds(tries: int) -> float:
-    return min(MAX_BACKOFF_SECONDS, 0.25 * 2.0 ** max(tries - 1, 0)) * _jitter()
 
 
 def _jitter() -> float:

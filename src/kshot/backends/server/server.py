@@ -102,7 +102,7 @@ class Server(ABC):
             fingerprint=self.fingerprint,
             call=self._batched_call,
             adapt=self._adapted,
-            changes=self._recorded_changes,
+            changes=self._changes,
             inspect=self._notes.inspectors[0],
             tries=self._tries,
             redacted=self._redacted,
@@ -121,11 +121,6 @@ class Server(ABC):
             return False
         self._keep(changes)
         return True
-
-    def _recorded_changes(self, recorded: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Take the changes that an earlier call has recorded, if they are given; return all."""
-        self._changes.add_recorded(recorded or {})
-        return self._changes.to_json()
 
     @abstractmethod
     def _batch_api(self) -> BatchApi:

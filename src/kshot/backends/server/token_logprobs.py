@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 from kshot.backends.server.connection import MalformedReplyError
@@ -56,11 +55,6 @@ def continuation_start(texts: Sequence[str], continuation: str) -> int | None:
     while index > 1 and not texts[index - 1]:  # vLLM shows the parts of a character as "", before the whole character
         index -= 1
     return index if tail.endswith(continuation) else None
-
-
-def common_prefix_length(texts: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many tokens two lists have in common at their start."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(texts, others, strict=False)))
 
 
 def text_end(texts: Sequence[str], text: str, trailing: int) -> int:
