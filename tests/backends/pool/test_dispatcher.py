@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kshot.backends.pool import dispatcher as dispatching
 from kshot.backends.pool.contract import Begun, Died, GiveBack, GivenBack, ItemResults, Opened, Placed, WorkChunk
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
-from kshot.backends.pool.worker import _Inbox
+from kshot.backends.pool.worker import WorkQueue
 
 STEPS = 120
 """Enough for workers to run dry, give back and die again and again in one schedule."""
@@ -24,7 +24,7 @@ class Worker:
 
     def __init__(self):
         self.messages, self.events, self.results = deque(), [Placed("here"), Opened("facts")], []
-        self.inbox = _Inbox(lambda: self.events.append(Begun()))
+        self.inbox = WorkQueue(lambda: self.events.append(Begun()))
         self.under_way = deque()
         self.unanswered = {}  # what the dispatcher has sent to it and has not heard of
 

@@ -1,10 +1,12 @@
 """Workers share the beginnings of prompts as one process does: each computes a prefix once at most."""
 
+from functools import partial
+
 import pytest
 
 from kshot.backends.hf.model import Transformers
 from kshot.backends.pool.dispatcher import Dispatcher
-from kshot.backends.pool.model import PooledModel, SpecJob
+from kshot.backends.pool.model import PooledModel, open_spec
 from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.travelling import TravellingFiles
 from kshot.core.records import Loglik, Prompt
@@ -34,7 +36,7 @@ def test_tokens_that_are_computed(tiny_llama, prefixes, questions):
     expected = ask_all(plain, asked)
     trie = plain.token_counts.distinct
     longest = max(len(plain._tokenizer.encode(request.prompt.text)) for request in asked)
-    job = SpecJob(f"hf:{tiny_llama}", {}, TravellingFiles())
+    job = partial(open_spec, f"hf:{tiny_llama}", {}, TravellingFiles())
     pool = PooledModel(Dispatcher(Processes([{}] * WORKERS), job, WORKERS, where="tiny"))
     try:
         while not all(worker.is_open for worker in pool._dispatcher.workers):  # so that none of them does it all

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -343,7 +344,7 @@ def test_a_ray_without_tokens_is_refused(folder, monkeypatch):
 def test_files_travel_to_other_machines(tmp_path, monkeypatch):
     """A copy is opened where the file itself is not, under the same name and fingerprint, with its neighbours."""
     from kshot.backends import open_model
-    from kshot.backends.pool.model import SpecJob
+    from kshot.backends.pool.model import open_spec
     from kshot.backends.pool.travelling import TravellingFiles
 
     (here := tmp_path / "here").mkdir()
@@ -355,18 +356,18 @@ def test_files_travel_to_other_machines(tmp_path, monkeypatch):
         "from pool_neighbour import SUFFIX\ndef talk(prompt, end: str = ''):\n    return prompt + SUFFIX + end\n"
     )
     spec = "pool_talker.py:talk,end=?"
-    job = SpecJob(spec, {}, TravellingFiles.of(spec, {}))
+    job = partial(open_spec, spec, {}, TravellingFiles.of(spec, {}))
     plain = open_model(spec)
     (expected_name, expected) = (plain.name, plain.fingerprint)
     for file in here.glob("*.py"):
         file.unlink()
-    opened = job.open()
+    opened = job()
     assert (opened.facts.name, opened.facts.fingerprint) == (expected_name, expected)
     assert {path.name for path in elsewhere.glob("plugins/*/*")} == {"pool_neighbour.py", "pool_talker.py"}
     (shut := tmp_path / "shut").write_text("no folder")
     monkeypatch.setenv("KSHOT_CACHE", str(shut))
     with pytest.raises(DataError, match=r"the cache cannot be written: .*Set KSHOT_CACHE"):
-        job.open()
+        job()
 
 
 def test_a_device_map_travels_to_other_machines(tmp_path, monkeypatch):

@@ -1,11 +1,11 @@
 """A worker that gives back all that waits can take more: nobody else would say so."""
 
-from kshot.backends.pool.worker import _Inbox
+from kshot.backends.pool.worker import WorkQueue
 
 
 def test_an_inbox_that_is_emptied_says_so_whoever_empties_it():
     said = []
-    inbox = _Inbox(lambda: said.append("begun"))
+    inbox = WorkQueue(lambda: said.append("begun"))
     inbox.add([(1, "a")])
     assert inbox.give_back() == (1,)
     assert said == ["begun"]

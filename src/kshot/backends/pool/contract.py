@@ -17,62 +17,42 @@ The rules of a launcher:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kshot.core.errors import BackendError, DataError, KshotError, UsageError
+
+if TYPE_CHECKING:
+    from kshot.backends.pool.worker import WorkQueue
 
 # ---- what a worker does ----
 
 
-class WorkQueue(Protocol):
-    """The items that a worker was sent and that its job has not taken. More may join while the job works."""
-
-    def take(self, at_most: int | None = None, /) -> list[tuple[int, Any]]:
-        """Remove and return items with their numbers: all of them, or at most this many. None may wait now."""
-        ...
-
-    def wait(self, seconds: float, /) -> None:
-        """Wait until ``wake`` is called, or for so many seconds."""
-        ...
-
-    def wake(self) -> None:
-        """End a ``wait``; any thread may call this."""
-        ...
-
-
-class OpenJob(Protocol):
+class OpenJob(ABC):
     """A job that is open in a worker."""
 
-    @property
-    def facts(self) -> Any:
-        """What the dispatcher should know of it; all workers must say the same."""
-        ...
+    facts: Any = "open"
+    """What the dispatcher should know of it; all workers must say the same."""
 
+    @abstractmethod
     def work(self, queue: WorkQueue, /) -> Iterator[tuple[int, Any]]:
         """Yield each item's number with its result, in any order, until none waits."""
-        ...
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Answer a question beside the work, in another thread than ``work``."""
-        ...
+        raise NotImplementedError(name, arguments)
 
-    def report(self) -> Any:
+    def report(self) -> Any:  # noqa: B027 - not every job has something to say
         """Return what the dispatcher should know of the work so far; it goes with the results."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - not every job holds something open
         """Release what is open."""
-        ...
 
 
-class Job(Protocol):
-    """What workers do. It is pickled, and opened in each worker."""
-
-    def open(self) -> OpenJob:
-        """Open it in this process; an error ends the run."""
-        ...
+Job: TypeAlias = Callable[[], OpenJob]
+"""Opens what workers do. It is pickled, and called once in each worker; an error ends the run."""
 
 
 # ---- messages to a worker ----

@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeAlias
 
@@ -62,10 +62,6 @@ class WorkerState:
     def reports(self) -> list[Any]:
         """What the job has said of its work, in each life of the worker."""
         return [*self._earlier, self.report]
-
-    def placed(self, where: str) -> None:
-        """Note where it runs."""
-        self.where = where
 
     def opened(self, now: float) -> None:
         """Note that it can work."""
@@ -159,14 +155,6 @@ _Result: TypeAlias = tuple[Any, Any]
 """The payload of an item, and its result."""
 
 
-@dataclass(slots=True)
-class _Pending:
-    """Calls that are not answered, by number, with the worker and what was asked."""
-
-    calls: dict[int, tuple[int, Call]] = field(default_factory=dict)
-    answers: dict[int, Any] = field(default_factory=dict)
-
-
 class Dispatcher:
     """A pool of workers that have one job.
 
@@ -193,7 +181,8 @@ class Dispatcher:
         self._items: dict[int, _Item] = {}  # all that are not answered, by number
         self._suspects: deque[int] = deque()
         self._results: deque[_Result] = deque()
-        self._pending = _Pending()
+        self._open_calls: dict[int, tuple[int, Call]] = {}  # not answered, by number, with the worker
+        self._answers: dict[int, Any] = {}
         self._number = self._calls = 0
         self._facts: Any = None
         self._error: KshotError | None = None
@@ -222,8 +211,8 @@ class Dispatcher:
         self._calls += 1
         self._ask(Call(self._calls, name, arguments))
         number = self._calls
-        self._until(lambda: number in self._pending.answers)
-        value = self._pending.answers.pop(number)
+        self._until(lambda: number in self._answers)
+        value = self._answers.pop(number)
         if isinstance(value, Raised):
             raise value.error(self._where)
         return value
@@ -292,7 +281,7 @@ class Dispatcher:
                 case WaitsFor(what):
                     self._tell(f"worker {number + 1} of {len(self.workers)} waits for {what}")
                 case Placed(where):
-                    worker.placed(where)
+                    worker.where = where
                 case Opened(facts):
                     self._opened(worker, facts)
                 case Raised():
@@ -313,8 +302,8 @@ class Dispatcher:
                     if number in self._items:
                         self._routing.add(number, self._items[number].text)
             case CallAnswer(number, value):
-                if self._pending.calls.pop(number, None) is not None:
-                    self._pending.answers[number] = value
+                if self._open_calls.pop(number, None) is not None:
+                    self._answers[number] = value
 
     def _opened(self, worker: WorkerState, facts: Any) -> None:
         if self._facts is None:
@@ -367,13 +356,13 @@ class Dispatcher:
         """Send a call to the worker that has least to do; it is sent again if the worker dies."""
         able = [worker for worker in self.workers if worker.is_open]
         number = min(able, key=lambda worker: len(worker.sent)).number if able else _NOWHERE
-        self._pending.calls[call.number] = number, call
+        self._open_calls[call.number] = number, call
         if able:
             self._launcher.send(number, call)
 
     def _ask_again(self, worker: int) -> None:
         """Send the calls again that this worker has not answered."""
-        for where, call in list(self._pending.calls.values()):
+        for where, call in list(self._open_calls.values()):
             if where == worker:
                 self._ask(call)
 

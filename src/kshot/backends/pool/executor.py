@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from kshot.backends.pool.contract import Launcher, WorkQueue
+from kshot.backends.pool.contract import Launcher, OpenJob
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
+from kshot.backends.pool.worker import WorkQueue
 from kshot.core.errors import BackendError
 from kshot.core.protocols import Work
 
@@ -33,7 +34,7 @@ class PoolExecutor:
         """Yield each number with the result of its item, as they come; what a worker had that dies is done again."""
         launcher, count = self._launcher(len(numbers))
         dispatcher = Dispatcher(
-            launcher, _WorkJob(work), count, where=_WHERE, tell=self._tell, again="shards to build again"
+            launcher, partial(_OpenWork, work), count, where=_WHERE, tell=self._tell, again="shards to build again"
         )
         try:
             yield from _results(dispatcher, iter(numbers), item)
@@ -65,34 +66,13 @@ def _results(
             woken.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class _WorkJob:
-    """Work as the job of workers."""
-
-    work: Work
-
-    def open(self) -> _OpenWork:
-        return _OpenWork(self.work.open())
-
-
-class _OpenWork:
+class _OpenWork(OpenJob):
     """Work that is open in a worker: one item after the other."""
 
-    facts = "open"
-
-    def __init__(self, do: Callable[[Any], Any]) -> None:
-        self._do = do
+    def __init__(self, work: Work) -> None:
+        self._do = work.open()
 
     def work(self, queue: WorkQueue, /) -> Iterator[tuple[int, Any]]:
         while taken := queue.take(1):
             ((number, (_, item)),) = taken
             yield number, self._do(item)
-
-    def call(self, name: str, *arguments: Any) -> Any:
-        raise NotImplementedError(name, arguments)  # nobody asks work anything
-
-    def report(self) -> None:
-        return
-
-    def close(self) -> None:
-        return

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from kshot.backends.adapters import renamed
 from kshot.backends.making import open_model
-from kshot.backends.pool.contract import WorkQueue
+from kshot.backends.pool.contract import OpenJob
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
 from kshot.backends.pool.travelling import PackedObject, TravellingFiles
+from kshot.backends.pool.worker import WorkQueue
 from kshot.core.errors import UsageError
 from kshot.core.extras import note_versions, versions
 from kshot.core.protocols import Abilities, LanguageModel, Model, RequestQueue
@@ -28,18 +29,21 @@ _BACKGROUND_SECONDS = 0.5
 """How long a worker waits for a model that works in the background before it asks again."""
 
 
+_CALLS = ("count_tokens", "best_ranking")
+"""The abilities that are asked in a worker."""
+_TOKENS_READ = "tokens_read"
+"""The one that workers tell with their results."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a model says of itself; ``calls`` are the abilities that are asked in a worker."""
+    """What a model says of itself; ``calls`` are the functions among its abilities, which do not travel."""
 
     name: str
     fingerprint: str
     answers: tuple[type, ...]
-    chat_template: bool
-    cuts_prompts: bool
-    media: frozenset[str]
+    abilities: Abilities
     calls: frozenset[str]
-    counts_tokens_read: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,81 +56,53 @@ class ModelReport:
     """Of the packages that its process uses."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpecJob:
-    """The model that a spec names, opened with options; ``files`` are those that it needs."""
+def open_spec(spec: str, options: Mapping[str, Any], files: TravellingFiles) -> OpenModel:
+    """Open the model that a spec names in this process, under the name that the spec gives it elsewhere.
 
-    spec: str
-    options: Mapping[str, Any]
-    files: TravellingFiles
-
-    def open(self) -> OpenModel:
-        """Open the model in this process, under the name that the spec gives it elsewhere."""
-        spec, options = self.files.placed(self.spec, self.options)
-        model = open_model(spec, options)
-        placed, written = split_options(spec)[0], split_options(self.spec)[0]
-        if placed != written and model.name.startswith(placed):  # a function is named by its place
-            model = renamed(model, written + model.name.removeprefix(placed))
-        return OpenModel(model)
+    ``files`` are those that it needs.
+    """
+    placed_spec, placed_options = files.placed(spec, options)
+    model = open_model(placed_spec, placed_options)
+    placed, written = split_options(placed_spec)[0], split_options(spec)[0]
+    if placed != written and model.name.startswith(placed):  # a function is named by its place
+        model = renamed(model, written + model.name.removeprefix(placed))
+    return OpenModel(model)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectJob:
-    """A model that was made in Python."""
-
-    packed: PackedObject
-
-    def open(self) -> OpenModel:
-        """Make the model again in this process."""
-        return OpenModel(self.packed.unpacked())
+def open_object(packed: PackedObject) -> OpenModel:
+    """Make a model again in this process that was made in Python."""
+    return OpenModel(packed.unpacked())
 
 
 def check_poolable(model: Model) -> LanguageModel:
     """Refuse a model for which workers make no sense."""
     if not isinstance(model, LanguageModel):
         raise UsageError("it is a search engine, and --workers is for language models", where=model.name, hint=_LEAVE)
-    if model.abilities.server:
-        raise refused_server(model.name)
-    if model.abilities.recording is not None:
-        raise refused_recording(model.name)
+    check_computes(model.name, server=model.abilities.server, recording=model.abilities.recording is not None)
     return model
 
 
 _LEAVE = "Leave --workers out."
 
 
-def refused_server(where: str) -> UsageError:
-    """Return the error for a model behind a server."""
-    what = "it is behind a server, and --workers is for models that run in this process"
-    return UsageError(what, where=where, hint="Use --max-concurrency.")
+def check_computes(where: str, *, server: bool, recording: bool) -> None:
+    """Refuse a model behind a server, and recorded answers."""
+    if server:
+        what = "it is behind a server, and --workers is for models that run in this process"
+        raise UsageError(what, where=where, hint="Use --max-concurrency.")
+    if recording:
+        raise UsageError("it computes nothing, and --workers is for models that do", where=where, hint=_LEAVE)
 
 
-def refused_recording(where: str) -> UsageError:
-    """Return the error for recorded answers."""
-    return UsageError("it computes nothing, and --workers is for models that do", where=where, hint=_LEAVE)
-
-
-class OpenModel:
+class OpenModel(OpenJob):
     """A model that is open in a worker."""
 
     def __init__(self, model: Model) -> None:
-        self._model = check_poolable(model)
-
-    @property
-    def facts(self) -> ModelFacts:
-        """Name, fingerprint and abilities."""
-        model, abilities = self._model, self._model.abilities
-        calls = {"count_tokens": abilities.count_tokens, "best_ranking": abilities.best_ranking}
-        return ModelFacts(
-            model.name,
-            model.fingerprint,
-            model.answers,
-            abilities.chat_template,
-            abilities.cuts_prompts,
-            abilities.media,
-            frozenset(name for name, function in calls.items() if function is not None),
-            abilities.tokens_read is not None,
-        )
+        self._model = model = check_poolable(model)
+        own = model.abilities
+        abilities = Abilities(chat_template=own.chat_template, cuts_prompts=own.cuts_prompts, media=own.media)
+        calls = frozenset(name for name in (*_CALLS, _TOKENS_READ) if getattr(own, name) is not None)
+        self.facts = ModelFacts(model.name, model.fingerprint, model.answers, abilities, calls)
 
     def work(self, queue: WorkQueue, /) -> Iterator[tuple[int, Response]]:
         """Answer requests; a model that works in the background is waited for."""
@@ -172,12 +148,6 @@ class _NumberedRequests:
         self._queue.wake()
 
 
-def summed(reports: Sequence[ModelReport]) -> tuple[int, int]:
-    """Return the tokens of all requests, and those that were read, in all workers."""
-    pairs = [report.tokens for report in reports if report.tokens is not None]
-    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-
-
 # ---- the pool as a model: it works in the background ----
 
 _TAKEN_ITEMS = 64
@@ -203,17 +173,11 @@ class PooledModel:
     @property
     def abilities(self) -> Abilities:
         """Those of the model inside, which a worker is asked for."""
-        facts = self._facts
-        calls: dict[str, Any] = {name: partial(self._dispatcher.call, name) for name in facts.calls}
-        return Abilities(
-            chat_template=facts.chat_template,
-            cuts_prompts=facts.cuts_prompts,
-            media=facts.media,
-            tokens_read=self._tokens_read if facts.counts_tokens_read else None,
-            workers=min(len(self._dispatcher.workers), _MAX_COUNTED_WORKERS),
-            activity=self._activity,
-            **calls,
-        )
+        calls: dict[str, Any] = {name: partial(self._dispatcher.call, name) for name in self._facts.calls}
+        if _TOKENS_READ in calls:
+            calls[_TOKENS_READ] = self._tokens_read
+        workers = min(len(self._dispatcher.workers), _MAX_COUNTED_WORKERS)
+        return replace(self._facts.abilities, workers=workers, activity=self._activity, **calls)
 
     @property
     def notes(self) -> list[str]:
@@ -251,7 +215,8 @@ class PooledModel:
             dispatcher.cancel()
 
     def _tokens_read(self) -> tuple[int, int]:
-        return summed(self._dispatcher.reports())
+        pairs = [report.tokens for report in self._dispatcher.reports() if report.tokens is not None]
+        return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
     def _activity(self) -> str:
         """Say what the workers do, equal words together."""

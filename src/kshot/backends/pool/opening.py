@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from kshot.backends.making import names_search_engine
 from kshot.backends.pool.contract import Job, Launcher
 from kshot.backends.pool.dispatcher import Dispatcher
 from kshot.backends.pool.executor import PoolExecutor
-from kshot.backends.pool.model import ObjectJob, PooledModel, SpecJob, check_poolable, refused_recording, refused_server
+from kshot.backends.pool.model import PooledModel, check_computes, check_poolable, open_object, open_spec
 from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.settings import PoolSettings
 from kshot.backends.pool.travelling import PackedObject, TravellingFiles
@@ -95,10 +96,8 @@ def check_pool(models: Sequence[str | Model], settings: PoolSettings) -> None:
                 raise UsageError(what, where=model, hint="Leave --workers out.")
         elif not isinstance(model, str):
             PackedObject.of(check_poolable(model))
-        elif is_server(model):
-            raise refused_server(model)
-        elif parse_spec(model).name == "replay":
-            raise refused_recording(model)
+        else:
+            check_computes(model, server=is_server(model), recording=parse_spec(model).name == "replay")
 
 
 def runs_in_pool(model: str | Model, settings: PoolSettings) -> bool:
@@ -124,10 +123,10 @@ def open_pool(
     """Open a model in workers; ``options`` are those that it is opened with, ``tell`` shows a line to the user."""
     name = given if isinstance(given, str) else given.name
     if isinstance(given, str):
-        job: Job = SpecJob(given, dict(options), TravellingFiles.of(given, options))
+        job: Job = partial(open_spec, given, dict(options), TravellingFiles.of(given, options))
         on_gpus = uses_gpus(given, options)
     else:
-        job, on_gpus = ObjectJob(PackedObject.of(given)), True
+        job, on_gpus = partial(open_object, PackedObject.of(given)), True
     deterministic = bool(options.get("deterministic"))
     launcher, count = _launcher(settings, on_gpus=on_gpus, deterministic=deterministic)
     dispatcher = Dispatcher(launcher, job, count, where=name, tell=tell)

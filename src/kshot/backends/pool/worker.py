@@ -92,8 +92,8 @@ class _Outbox:
                 return
 
 
-class _Inbox:
-    """The items that wait for the job: it is the ``WorkQueue`` that the job sees."""
+class WorkQueue:
+    """The items that a worker was sent and that its job has not taken. More may join while the job works."""
 
     def __init__(self, begun: Callable[[], None]) -> None:
         self._begun = begun
@@ -104,6 +104,7 @@ class _Inbox:
         self.under_way: set[int] = set()
 
     def take(self, at_most: int | None = None, /) -> list[tuple[int, Any]]:
+        """Remove and return items with their numbers: all of them, or at most this many. None may wait now."""
         with self._lock:
             count = len(self._items) if at_most is None else min(at_most, len(self._items))
             taken = [self._items.popleft() for _ in range(count)]
@@ -114,13 +115,16 @@ class _Inbox:
         return taken
 
     def wait(self, seconds: float, /) -> None:
+        """Wait until ``wake`` is called, or for so many seconds."""
         self._woken.wait(seconds)
         self._woken.clear()
 
     def wake(self) -> None:
+        """End a ``wait``; any thread may call this."""
         self._woken.set()
 
     def add(self, items: Sequence[tuple[int, Any]]) -> None:
+        """Take items that were sent."""
         with self._lock:
             self._items.extend(items)
             self._lock.notify()
@@ -136,6 +140,7 @@ class _Inbox:
         return given
 
     def close(self) -> None:
+        """Drop what waits: nothing more will come."""
         with self._lock:
             self._closed = True
             self._items.clear()
@@ -154,7 +159,7 @@ class WorkerLoop:
     def __init__(self, send: Callable[[Sequence[Event]], None]) -> None:
         """Take what sends events to the dispatcher."""
         self._outbox = _Outbox(send)
-        self._inbox = _Inbox(lambda: self._outbox.put(Begun()))
+        self._inbox = WorkQueue(lambda: self._outbox.put(Begun()))
         self._open: OpenJob | None = None
 
     def receive(self, message: Message) -> None:
@@ -169,11 +174,11 @@ class WorkerLoop:
             case CloseJob():
                 self._inbox.close()
 
-    def run(self, make: Callable[[], Job]) -> None:
+    def run(self, unpack: Callable[[], Job]) -> None:
         """Open the job and work until ``CloseJob`` comes; any error is sent, and ends the work."""
         doing = "it cannot be opened"
         try:
-            self._open = opened = make().open()
+            self._open = opened = unpack()()
             self._outbox.follow(opened.report)
             self._outbox.put(Opened(opened.facts))
             doing = "it failed"
