@@ -61,7 +61,6 @@ def test_cut_numbers_windows_and_counts_texts(tokenizer):
     texts = ["cat dog " * 4, "", "cat"]
     found = cut(tokenizer, texts, 4, 2)
     assert found.owners.tolist() == [0, 0, 0, 1, 2]
-    assert found.starts.tolist() == [0, 3, 4, 5]
     assert found.tokens.tolist() == [4, 4, 4, 0, 1]
     assert [pieces for _, pieces in found.batches(texts, 3)] == [["cat dog cat dog"] * 3, ["", "cat"]]
     number = tokenizer.convert_tokens_to_ids

@@ -6,7 +6,8 @@ Each model is loaded when it is first used.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -49,14 +50,32 @@ def load_model(folder: Path, load: Callable[..., Any], device: str | None) -> An
         return hub.open_pretrained("model", str(folder), load, device=chosen).eval()
 
 
-class SentenceEncoder:
-    """A sentence-transformers model: one vector for a text, or one for each of its tokens."""
+class FolderModel(ABC):
+    """A model in a folder, loaded onto a device when it is first used."""
 
     def __init__(self, folder: Path, device: str | None) -> None:
         self.folder, self._device = folder, device
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the model is, not the model."""
+        return type(self), (self.folder, self._device)
+
+    @cached_property
+    @abstractmethod
+    def model(self) -> Any:
+        """The model itself."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer."""
+        return self.model.tokenizer
+
+
+class SentenceEncoder(FolderModel):
+    """A sentence-transformers model: one vector for a text, or one for each of its tokens."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the model is; those of one folder are one again."""
         return sentence_encoder, (self.folder, self._device)
 
     @cached_property
@@ -65,11 +84,6 @@ class SentenceEncoder:
         from sentence_transformers import SentenceTransformer
 
         return load_model(self.folder, SentenceTransformer, self._device)
-
-    @property
-    def tokenizer(self) -> Any:
-        """Its tokenizer."""
-        return self.model.tokenizer
 
     @property
     def max_tokens(self) -> int:
@@ -104,10 +118,8 @@ class SentenceEncoder:
         """
         import torch
 
-        order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
         found: dict[int, tuple[Array, Array]] = {}
-        for first in range(0, len(order), batch_size):
-            chosen = order[first : first + batch_size]
+        for chosen in batches_by_length(texts, batch_size):
             coded = self.tokenizer(
                 [prompt + texts[at] for at in chosen],
                 padding=True,
@@ -138,21 +150,17 @@ def sentence_encoder(folder: Path, device: str | None) -> SentenceEncoder:
     return found
 
 
-class ColBERT:
+class ColBERT(FolderModel):
     """A late-interaction model, read by PyLate, or by sentence-transformers from version 6 on.
 
     Both give the same vectors; PyLate's releases so far work with sentence-transformers before 6 only.
     """
 
     def __init__(self, folder: Path, device: str | None) -> None:
-        self.folder, self._device = folder, device
+        super().__init__(folder, device)
         self._native = int(version("sentence-transformers").split(".")[0]) >= _FIRST_WITH_COLBERT
         if not self._native:
             require("searching with a ColBERT model", "pylate")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle where the model is, not the model."""
-        return ColBERT, (self.folder, self._device)
 
     @cached_property
     def model(self) -> Any:
@@ -162,11 +170,6 @@ class ColBERT:
         else:
             from pylate.models import ColBERT as Loader
         return load_model(self.folder, Loader, self._device)
-
-    @property
-    def tokenizer(self) -> Any:
-        """Its tokenizer."""
-        return self.model.tokenizer
 
     @property
     def max_tokens(self) -> int:
@@ -191,11 +194,8 @@ class ColBERT:
         return [_finite(np.asarray(one, dtype=np.float32), self.folder) for one in found]
 
 
-class PairEncoder:
+class PairEncoder(FolderModel):
     """A cross-encoder: it reads two texts together and gives one score."""
-
-    def __init__(self, folder: Path, device: str | None) -> None:
-        self.folder, self._device = folder, device
 
     @cached_property
     def model(self) -> Any:
@@ -207,11 +207,6 @@ class PairEncoder:
             what = f"it gives {model.num_labels} scores for a pair, not one"
             raise BackendError(what, where=str(self.folder), hint="Use a cross-encoder trained to rank.")
         return model
-
-    @property
-    def tokenizer(self) -> Any:
-        """Its tokenizer."""
-        return self.model.tokenizer
 
     @cached_property
     def max_tokens(self) -> int:
@@ -234,6 +229,12 @@ class PairEncoder:
         )
         scores: list[float] = _finite(np.asarray(found, dtype=np.float64).reshape(-1), self.folder).tolist()
         return scores
+
+
+def batches_by_length(texts: Sequence[str], size: int) -> Iterator[list[int]]:
+    """Yield the numbers of texts in batches: those of similar length together, so that little is padded."""
+    order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
+    return (order[first : first + size] for first in range(0, len(order), size))
 
 
 def _max_tokens(own: int | None, tokenizer: Any, config: Any) -> int:
@@ -296,10 +297,8 @@ def mean_pooled(tokenizer: Any, network: Any, texts: Sequence[str], batch_size: 
     """Return the mean of the last layer over the tokens of each text; texts of similar length share a batch."""
     import torch
 
-    order = sorted(range(len(texts)), key=lambda at: len(texts[at]))
     found: list[Any] = [None] * len(texts)
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
+    for chosen in batches_by_length(texts, batch_size):
         batch = tokenizer(
             [texts[at] for at in chosen], padding=True, truncation=True, max_length=max_tokens, return_tensors="pt"
         )

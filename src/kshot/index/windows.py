@@ -44,12 +44,6 @@ class CutTexts(NamedTuple):
     tokens: Ints
     frequencies: Ints
 
-    @property
-    def starts(self) -> Ints:
-        """The number of each text's first window, and the number of windows."""
-        count = int(self.owners[-1]) + 1 if len(self.owners) else 0
-        return np.searchsorted(self.owners, np.arange(count + 1))
-
     def batches(self, texts: Sequence[str], size: int) -> Iterator[tuple[slice, list[str]]]:
         """Yield which windows come next, at most ``size`` at a time, and their texts."""
         for first in range(0, len(self.owners), size):

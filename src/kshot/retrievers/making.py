@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -136,44 +135,33 @@ def _short(class_name: str) -> str:
 
 def make(text: str, dataset: Any, ice_num: int = 1, seed: int | None = 43, **options: Any) -> Retriever:
     """Make the retriever that a spec names; ``fixk`` without a list takes the first ``ice_num`` training rows."""
-    spec = parse_spec(text)
-    kind = retriever_class(spec)
-    known = options_of(kind, positional=1)
-    _refuse_unknown(text, {*options, *spec.options}, known)
-    if "fix_id_list" in known:
-        options.setdefault("fix_id_list", range(ice_num))
-    usual = {name: value for name, value in _of_run(kind, ice_num, seed).items() if name in known}
-    return kind(dataset, **{**usual, **options, **_written(spec, known)})
+    kind, chosen = _chosen(text, ice_num, seed, options)
+    return kind(dataset, **chosen)
 
 
 def as_config(text: str, ice_num: int, seed: int) -> dict[str, Any]:
     """Return a retriever as config files write one: ``dict(type=…, ice_num=…)``."""
+    kind, chosen = _chosen(text, ice_num, seed, {})
+    return {"type": kind, **chosen}
+
+
+def _chosen(
+    text: str, ice_num: int, seed: int | None, given: Mapping[str, Any]
+) -> tuple[type[Retriever], dict[str, Any]]:
+    """Return the class that a spec names, and its options: those of the run, of the caller, and of the spec."""
     spec = parse_spec(text)
     kind = retriever_class(spec)
     known = options_of(kind, positional=1)
-    _refuse_unknown(text, set(spec.options), known)
-    options = {**_of_run(kind, ice_num, seed), "fix_id_list": list(range(ice_num))}
-    usual = {option: value for option, value in options.items() if option in known}
-    return {"type": kind, **usual, **_written(spec, known)}
-
-
-def _of_run(kind: type[Retriever], ice_num: int, seed: int | None) -> dict[str, int | None]:
-    """Return the options that the run sets for a retriever, unless its spec does."""
-    return {"ice_num": ice_num, "seed": seed} if kind.takes_run_seed else {"ice_num": ice_num}
+    if unknown := sorted({*given, *spec.options} - set(known)):
+        allowed = ", ".join(sorted(set(known) - {"ice_num", "seed"}))
+        raise UsageError(f"the retriever {text!r} has no option {unknown[0]!r}", hint=f"Options: {allowed}.")
+    of_run = {"ice_num": ice_num, "seed": seed, "fix_id_list": list(range(ice_num))}
+    taken = [name for name in of_run if name in known and (name != "seed" or kind.takes_run_seed)]
+    usual = {name: of_run[name] for name in taken}
+    written = {name: read_option(known[name], value, spec.shown) for name, value in spec.options.items()}
+    return kind, {**usual, **given, **written}
 
 
 def with_seed(text: str, seed: int) -> str:
     """Return the spec of a retriever with the seed of one draw, where the seed of the run does not set it."""
     return text if retriever_class(parse_spec(text)).takes_run_seed else f"{text},seed={seed}"
-
-
-def _written(spec: Spec, known: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
-    """Read the options that a spec holds."""
-    return {name: read_option(known[name], value, spec.shown) for name, value in spec.options.items()}
-
-
-def _refuse_unknown(text: str, given: set[str], known: Mapping[str, inspect.Parameter]) -> None:
-    unknown = sorted(given - set(known))
-    if unknown:
-        allowed = ", ".join(sorted(set(known) - {"ice_num", "seed"}))
-        raise UsageError(f"the retriever {text!r} has no option {unknown[0]!r}", hint=f"Options: {allowed}.")

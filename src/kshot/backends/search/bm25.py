@@ -44,9 +44,7 @@ class Bm25(IndexSearchEngine):
         if method not in METHODS:
             raise UsageError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
         self.formula = Bm25Formula(method, float(k1), float(b))
-        self.name = "bm25" + changed_options(
-            k1=(k1, 1.5), b=(b, 0.75), method=(method, "lucene"), stem=(stem, "none"), stopwords=(stopwords, "none")
-        )
+        self.name = "bm25" + changed_options(Bm25, k1=k1, b=b, method=method, stem=stem, stopwords=stopwords)
         self.words = Words(stem, stopwords)
         self.fingerprint = f"bm25 {method} k1={self.formula.k1} b={self.formula.b} {self.words.fingerprint}"
 
@@ -87,7 +85,7 @@ class Bm25Disk(IndexSearchEngine):
     def __init__(self, *, stem: str = "none", stopwords: str = "none") -> None:
         """Choose the words; they are the same as those of ``bm25``."""
         tantivy_package()
-        self.name = "bm25:disk" + changed_options(stem=(stem, "none"), stopwords=(stopwords, "none"))
+        self.name = "bm25:disk" + changed_options(Bm25Disk, stem=stem, stopwords=stopwords)
         self.words = Words(stem, stopwords)
         self.fingerprint = f"bm25:disk tantivy {self.words.fingerprint}"
 

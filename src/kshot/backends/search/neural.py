@@ -34,6 +34,46 @@ def _shards(name: str, work: Work, corpus: Corpus, join: Callable[[Path, Iterabl
     return TextShards(f"{name}: encoding, shards", work, corpus, ranges, join)
 
 
+Precision = Literal["float16", "float32"]
+
+
+@dataclass(frozen=True, slots=True)
+class _EncodePassages:
+    """Turns texts into the vectors of their windows, or of the tokens of these, as the coder gives them.
+
+    Unless there is a stride, windows overlap by one of ``parts`` parts.
+    """
+
+    coder: _SentenceCoder | _ColBERTCoder
+    model: str
+    window: int | None
+    stride: int | None
+    precision: Precision
+    batch_size: int
+    parts: int
+
+    def open(self) -> Callable[[Sequence[str]], Part]:
+        """Load the model."""
+        size = window_room(self.window, self.coder.encoder.max_tokens, self.coder.extra_tokens, self.model)
+        return partial(self._encoded, size, window_stride(self.stride, size, size - size // self.parts))
+
+    def _encoded(self, size: int, stride: int, given: Sequence[str]) -> Part:
+        """Return all vectors, how many each text has, and in how many texts each token occurs."""
+        coder, texts = self.coder, [replace_surrogates(text) for text in given]
+        found = cut(coder.encoder.tokenizer, texts, size, stride)
+        counts = np.zeros(len(texts), dtype=np.int64)
+        groups: list[Array] = []
+        for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self.batch_size):
+            own = [
+                rows if tokens and len(rows) else np.zeros((1, rows.shape[1]), dtype=np.float32)
+                for rows, tokens in zip(coder.passages(pieces), found.tokens[part], strict=True)
+            ]
+            np.add.at(counts, found.owners[part], [len(rows) for rows in own])
+            groups += (rows.astype(self.precision) for rows in own)
+        groups = groups or [coder.passages(["a"])[0][:0].astype(self.precision)]  # no text has no width
+        return {"rows": np.concatenate(groups), "counts": counts, "frequencies": found.frequencies}
+
+
 # ---- one vector for each passage ----
 
 
@@ -65,15 +105,13 @@ class Dense(IndexSearchEngine):
         folder = find_model(model, "searching by sentence vectors")
         require_kind(folder, model, "sentence encoder")
         self.name = f"dense:{model}" + changed_options(
-            window=(window, None),
-            stride=(stride, None),
-            query_prompt=(query_prompt, None),
-            passage_prompt=(passage_prompt, None),
+            Dense, window=window, stride=stride, query_prompt=query_prompt, passage_prompt=passage_prompt
         )
         window = _usual_window(window, model)
         self._model, self._window, self._stride, self._batch_size = model, window, stride, batch_size
         self._prompts = query_prompt, passage_prompt
         self._encoder = encoders.sentence_encoder(folder, device)
+        self._coder = _SentenceCoder(self._encoder, batch_size, query_prompt, passage_prompt)
         self._digest = model_digest(folder)
         self.fingerprint = f"dense {self._digest} window={window} stride={stride} prompts={self._prompts!r}"
 
@@ -87,9 +125,7 @@ class Dense(IndexSearchEngine):
             "prompt": self._prompts[1],
             "corpus": corpus.digest,
         }
-        work = _EncodePassages(
-            self._encoder, self._model, self._window, self._stride, self._prompts[1], self._batch_size
-        )
+        work = _EncodePassages(self._coder, self._model, self._window, self._stride, "float32", self._batch_size, 2)
         return _DenseIndex(self, store.sharded("dense", key, _shards(self.name, work, corpus, write_vectors)))
 
     def encode_queries(self, queries: Sequence[str]) -> Array:
@@ -101,35 +137,22 @@ class Dense(IndexSearchEngine):
         return rows
 
 
-@dataclass(frozen=True, slots=True)
-class _EncodePassages:
-    """Turns texts into the vectors of their windows."""
+class _SentenceCoder:
+    """The vector of each text, by a sentence encoder."""
 
-    encoder: encoders.SentenceEncoder
-    model: str
-    window: int | None
-    stride: int | None
-    prompt: str | None
-    batch_size: int
+    def __init__(
+        self, encoder: encoders.SentenceEncoder, batch_size: int, query_prompt: str | None, passage_prompt: str | None
+    ) -> None:
+        self.encoder, self._batch_size = encoder, batch_size
+        self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
 
-    def open(self) -> Callable[[Sequence[str]], Part]:
-        """Load the model."""
-        encoder = self.encoder
-        prompt = encoder.prompt("passage", self.prompt)
-        size = window_room(self.window, encoder.max_tokens, encoder.extra_tokens(prompt), self.model)
-        return partial(self._encoded, prompt, size, window_stride(self.stride, size, (size + 1) // 2))
+    @property
+    def extra_tokens(self) -> int:
+        return self.encoder.extra_tokens(self.encoder.prompt("passage", self._passage_prompt))
 
-    def _encoded(self, prompt: str, size: int, stride: int, given: Sequence[str]) -> Part:
-        """Return the vectors of all windows, and how many windows each text has."""
-        encoder, texts = self.encoder, [replace_surrogates(text) for text in given]
-        found = cut(encoder.tokenizer, texts, size, stride)
-        groups = []
-        for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self.batch_size):
-            rows = encoder.vectors(pieces, "passage", prompt, self.batch_size)
-            rows[found.tokens[part] == 0] = 0
-            groups.append(rows)
-        groups = groups or [encoder.vectors(["a"], "passage", prompt, 1)[:0]]  # no text has no width
-        return {"rows": np.concatenate(groups), "counts": np.diff(found.starts)}
+    def passages(self, texts: Sequence[str]) -> list[Array]:
+        prompt = self.encoder.prompt("passage", self._passage_prompt)
+        return list(self.encoder.vectors(texts, "passage", prompt, self._batch_size)[:, None])
 
 
 class _DenseIndex:
@@ -145,8 +168,6 @@ class _DenseIndex:
 
 
 # ---- one vector for each token ----
-
-Precision = Literal["float16", "float32"]
 
 _MAX_GROUP_TOKENS = 2048
 
@@ -190,13 +211,9 @@ class Late(IndexSearchEngine):
             raise UsageError(
                 f"{model} is a ColBERT model: it has its own weights and prompts", hint="Leave idf and prompts out."
             )
+        prompts = {"query_prompt": query_prompt, "passage_prompt": passage_prompt}
         self.name = f"late:{model}" + changed_options(
-            window=(window, None),
-            stride=(stride, None),
-            idf=(idf, None),
-            query_prompt=(query_prompt, None),
-            passage_prompt=(passage_prompt, None),
-            precision=(precision, "float16"),
+            Late, window=window, stride=stride, idf=idf, **prompts, precision=precision
         )
         window = _usual_window(window, model)
         self._coder = (
@@ -221,42 +238,9 @@ class Late(IndexSearchEngine):
         """Encode the corpus, or open its vectors; the model is loaded only to encode, and for the first query."""
         key = self._key | {"corpus": corpus.digest}
         window, stride, precision = (self._key[name] for name in ("window", "stride", "precision"))
-        work = _EncodeTokens(self._coder, self._model, window, stride, precision, self._batch_size)
+        work = _EncodePassages(self._coder, self._model, window, stride, precision, self._batch_size, 4)
         index = _shards(self.name, work, corpus, _join)
         return _LateIndex(self._coder, store.sharded("late", key, index), idf=self._idf)
-
-
-@dataclass(frozen=True, slots=True)
-class _EncodeTokens:
-    """Turns texts into the vectors of their tokens."""
-
-    coder: _ColBERTCoder | _HiddenStateCoder
-    model: str
-    window: int | None
-    stride: int | None
-    precision: Precision
-    batch_size: int
-
-    def open(self) -> Callable[[Sequence[str]], Part]:
-        """Load the model."""
-        size = window_room(self.window, self.coder.encoder.max_tokens, self.coder.extra_tokens, self.model)
-        return partial(self._encoded, size, window_stride(self.stride, size, size - size // 4))
-
-    def _encoded(self, size: int, stride: int, given: Sequence[str]) -> Part:
-        """Return the vectors of all tokens, how many each text has, and in how many texts each token occurs."""
-        coder, texts = self.coder, [replace_surrogates(text) for text in given]
-        found = cut(coder.encoder.tokenizer, texts, size, stride)
-        counts = np.zeros(len(texts), dtype=np.int64)
-        groups: list[Array] = []
-        for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self.batch_size):
-            own = [
-                rows if tokens and len(rows) else np.zeros((1, rows.shape[1]), dtype=np.float32)
-                for rows, tokens in zip(coder.passages(pieces), found.tokens[part], strict=True)
-            ]
-            np.add.at(counts, found.owners[part], [len(rows) for rows in own])
-            groups += (rows.astype(self.precision) for rows in own)
-        groups = groups or [coder.passages(["a"])[0][:0].astype(self.precision)]  # no text has no width
-        return {"rows": np.concatenate(groups), "counts": counts, "frequencies": found.frequencies}
 
 
 def _join(folder: Path, parts: Iterable[Part]) -> None:
@@ -291,18 +275,8 @@ class _ColBERTCoder:
         ]
 
 
-class _HiddenStateCoder:
+class _HiddenStateCoder(_SentenceCoder):
     """The last hidden states of a sentence encoder."""
-
-    def __init__(
-        self, encoder: encoders.SentenceEncoder, batch_size: int, query_prompt: str | None, passage_prompt: str | None
-    ) -> None:
-        self.encoder, self._batch_size = encoder, batch_size
-        self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
-
-    @property
-    def extra_tokens(self) -> int:
-        return self.encoder.extra_tokens(self.encoder.prompt("passage", self._passage_prompt))
 
     def passages(self, texts: Sequence[str]) -> list[Array]:
         prompt = self.encoder.prompt("passage", self._passage_prompt)
@@ -386,7 +360,7 @@ class Rerank(IndexSearchEngine):
             raise UsageError(f"depth is {depth}", hint="Use 1 or more.")
         folder = find_model(model, "reranking with a cross-encoder")
         require_kind(folder, model, "cross-encoder")
-        self.name = f"rerank:{model}{changed_options(depth=(depth, DEFAULT_DEPTH))}@{search_engine.name}"
+        self.name = f"rerank:{model}{changed_options(Rerank, depth=depth)}@{search_engine.name}"
         self.fingerprint = f"rerank {model_digest(folder)} depth={depth} of ({search_engine.fingerprint})"
         # No floor, though the first search engine may leave passages out: the model has not read these, so none of its
         # scores says how they compare with the others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -49,9 +50,10 @@ class IndexSearchEngine(ABC):
         """Give memory back; most search engines hold none beyond their index."""
 
 
-def changed_options(**options: tuple[Any, Any]) -> str:
-    """Write the options whose value (first) differs from the default (second) as a spec has them."""
-    return "".join(f",{name}={value}" for name, (value, default) in options.items() if value != default)
+def changed_options(taken_by: Callable[..., Any], **options: Any) -> str:
+    """Write the options that differ from the defaults of what takes them, as a spec has them."""
+    declared = inspect.signature(taken_by).parameters
+    return "".join(f",{name}={value}" for name, value in options.items() if value != declared[name].default)
 
 
 def read_texts(
