@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import pickle
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
@@ -132,52 +132,42 @@ def _cut(reply: Generated, request: Generate) -> Generated:
     return reply if short is None else ending_early(reply, short)
 
 
+def _of_wrapped(name: str, *default: Any) -> Any:
+    """Return a property that is that of the wrapped object; with a default, the object may leave it out."""
+    return property(lambda self: getattr(self._wrapped, name, *default))
+
+
 class _Wrapper:
     """Wraps an object, perhaps under another name, and supplies the members that it may leave out."""
 
-    def __init__(self, given: Any, name: str | None = None) -> None:
-        self._given, self._name = given, name
+    def __init__(self, wrapped: Any, name: str | None = None) -> None:
+        self._wrapped, self._name = wrapped, name
 
     @property
-    def name(self) -> str:
-        found: str = self._given.name if self._name is None else self._name
-        return found
+    def name(self) -> Any:
+        return self._wrapped.name if self._name is None else self._name
 
-    @property
-    def fingerprint(self) -> str:
-        found: str = self._given.fingerprint
-        return found
+    fingerprint = _of_wrapped("fingerprint")
 
     def close(self) -> None:
-        if callable(close := getattr(self._given, "close", None)):
+        if callable(close := getattr(self._wrapped, "close", None)):
             close()
 
 
 class _PartialModel(_Wrapper):
     """An object with the necessary members of a language model."""
 
+    abilities = _of_wrapped("abilities", Abilities())
+    notes = _of_wrapped("notes", ())
+    in_background = _of_wrapped("in_background", False)  # noqa: FBT003 - its default
+
     @property
-    def answers(self) -> tuple[type, ...]:
-        found = self._given.answers
+    def answers(self) -> Any:
+        found = self._wrapped.answers
         return tuple(found) if isinstance(found, list) else found
 
-    @property
-    def abilities(self) -> Abilities:
-        found: Abilities = getattr(self._given, "abilities", Abilities())
-        return found
-
-    @property
-    def notes(self) -> Sequence[str]:
-        found: Sequence[str] = getattr(self._given, "notes", ())
-        return found
-
-    @property
-    def in_background(self) -> bool:
-        found: bool = getattr(self._given, "in_background", False)
-        return found
-
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response] | None]:
-        found: Iterator[tuple[Request, Response] | None] = self._given.serve(queue)
+        found: Iterator[tuple[Request, Response] | None] = self._wrapped.serve(queue)
         return found
 
 
@@ -185,7 +175,7 @@ class _PartialSearchEngine(_Wrapper):
     """An object with the necessary members of a search engine."""
 
     def over(self, corpus: Corpus, store: IndexStore) -> Backend:
-        found: Backend = self._given.over(corpus, store)
+        found: Backend = self._wrapped.over(corpus, store)
         return found if self._name is None else _PartialModel(found, self._name)
 
 
