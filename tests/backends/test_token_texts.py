@@ -1,7 +1,7 @@
 """Which part of a text each token shows: by where tokens end, and by decoding them."""
 
-from kshot.backends.texts import document_pieces, read_pieces, summed, summed_pieces, written_pieces
-from kshot.core.records import Likelihood, Scored
+from kshot.backends.texts import ScoredSpans, read_pieces, scored_pieces, summed_pieces, written_pieces
+from kshot.core.records import Likelihood, Loglik, Prompt, Scored
 
 
 def test_pieces_by_the_ends_of_tokens():
@@ -15,9 +15,9 @@ def test_pieces_by_the_ends_of_tokens():
 
 
 def test_pieces_of_documents():
-    assert document_pieces("ab", [1, 2], scores_first=True) == [("a", 1), ("b", 1)]
-    assert document_pieces("ab", [1, 2], scores_first=False) == [("b", 1)]
-    assert document_pieces("ab", [1, 2], scores_first=True, before=1) == [("", 1), ("a", 1), ("b", 1)]
+    assert scored_pieces("ab", [1, 2], 2) == [("a", 1), ("b", 1)]
+    assert scored_pieces("ab", [1, 2], 1) == [("b", 1)]
+    assert scored_pieces("ab", [1, 2], 3) == [("", 1), ("a", 1), ("b", 1)]
 
 
 def decode_bytes(before, tokens):
@@ -45,6 +45,14 @@ def test_pieces_by_decoding_whole_prefixes_where_far_tokens_matter():
     assert sum(count for _, count in pieces) == 12
 
 
+def summed(parts, values=None, **options):
+    """Add the likelihoods of all spans, the last one first; return the response."""
+    spans = ScoredSpans(Loglik(Prompt("p"), ("a",)), [None] * len(parts), **options)
+    found = [spans.add(at, parts[at], (values or [()] * len(parts))[at]) for at in reversed(range(len(parts)))]
+    assert found[:-1] == [None] * (len(parts) - 1)
+    return found[-1]
+
+
 def test_values_are_summed_by_piece():
     assert summed_pieces([("a", 1), ("日", 3)], [-1.0, -2.0, -3.0, -4.0]) == (("a", -1.0), ("日", -9.0))
     found = summed([Likelihood(-3.0, 2)], [[-1.0, -2.0]], pieces=[[("ab", 2)]])
@@ -55,4 +63,3 @@ def test_windows_are_summed_by_document():
     parts = [Likelihood(-1.0, 1, greedy=True), Likelihood(-2.0, 2, greedy=False), Likelihood(-4.0, 3)]
     assert summed(parts, windows=[2, 1]) == Scored((Likelihood(-3.0, 3, greedy=False), Likelihood(-4.0, 3)))
     assert summed(parts, cut_tokens=5) == Scored(tuple(parts), cut_tokens=5)
-    assert summed([]) == Scored(())

@@ -128,10 +128,15 @@ def read_pieces(text: str, ends: Sequence[int], start: int) -> Pieces:
     return found
 
 
-def document_pieces(text: str, ends: Sequence[int], *, scores_first: bool, before: int = 0) -> Pieces:
-    """Return the pieces of a document, with so many scored tokens ``before`` it that show nothing of it."""
-    own = read_pieces(text, ends, 0) if scores_first else read_pieces(text, ends[1:], *ends[:1])
-    return [("", 1)] * before + own
+def scored_pieces(text: str, ends: Sequence[int], scored: int, start: int = 0) -> Pieces:
+    """Return the pieces of a text from the character ``start`` on, for the last ``scored`` of its tokens.
+
+    If more are scored than it has, the first of them stand before it (BOS), and show nothing of it.
+    """
+    first = len(ends) - scored
+    if first > 0:  # the very first token of a sequence is not predicted: what it shows is left out
+        return read_pieces(text, ends[first:], max(start, ends[first - 1]))
+    return [("", 1)] * -first + read_pieces(text, ends, start)
 
 
 def written_pieces(

@@ -24,11 +24,10 @@ from kshot.backends.texts import (
     ScoredSpans,
     TextInProgress,
     cut_at_stop,
-    document_pieces,
-    read_pieces,
     replace_surrogates,
     rolling_windows,
     scored_parts,
+    scored_pieces,
     start_token,
     summed_pieces,
     unscorable,
@@ -176,7 +175,9 @@ class Embedded:
             import onnxruntime
 
             versions = f"{__version__} {onnxruntime.__version__}"
-            found += f":deterministic {versions} {'/'.join(_processor())} {self._threads}"
+            # With other vector instructions, sums are made in another order.
+            extensions = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())
+            found += f":deterministic {versions} {'/'.join((platform.machine(), *extensions))} {self._threads}"
         return found
 
     @cached_property
@@ -324,22 +325,15 @@ class Embedded:
     def _score(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
         sequences: list[ScoredSequence] = []
         for request in requests:
-            found = self._sequences(request)
+            found = self._windows(request) if request.rolling else self._spans(request)
             if isinstance(found, Failed):
                 yield request, found
-            elif not found:
+            elif not found.spans:
                 yield request, Scored(())
             else:
-                sequences += found
+                sequences += (ScoredSequence(found, number, *span) for number, span in enumerate(found.spans))
         for batch in self._batches(sequences, lambda sequence: len(sequence.tokens)):
             yield from self._score_batch(batch)
-
-    def _sequences(self, request: Loglik) -> list[ScoredSequence] | Failed:
-        """Return the sequences of a request, or its failure."""
-        found = self._windows(request) if request.rolling else self._spans(request)
-        if isinstance(found, Failed):
-            return found
-        return [ScoredSequence(found, number, *span) for number, span in enumerate(found.spans)]
 
     def _spans(self, request: Loglik) -> ScoredSpans[_Span] | Failed:
         context, texts = scored_parts(request, text_of(request.prompt))
@@ -363,11 +357,11 @@ class Embedded:
     def _pieces(self, context: str, texts: Sequence[str], spans: Sequence[_Span]) -> list[Pieces]:
         """Return the texts of the scored tokens of each continuation."""
         wholes = [context + replace_surrogates(text) for text in texts]
-        found = []
-        for whole, encoding, (_, start) in zip(wholes, self._tokenizer.encode_batch(wholes), spans, strict=True):
-            ends = [end for _, end in encoding.offsets]
-            found.append(read_pieces(whole, ends[start:], max(len(context), ends[start - 1])))
-        return found
+        encoded = self._tokenizer.encode_batch(wholes)
+        return [
+            scored_pieces(whole, [end for _, end in encoding.offsets], len(tokens) - start, len(context))
+            for whole, encoding, (tokens, start) in zip(wholes, encoded, spans, strict=True)
+        ]
 
     def _span(self, context: str, continuation: str, *, counted: bool) -> _Span:
         """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it.
@@ -394,7 +388,7 @@ class Embedded:
             return Failed("no_tokens", "the document has no token that can be scored")
         spans = [span for some in windows for span in some]
         pieces = [
-            document_pieces(text, [end for _, end in each.offsets], scores_first=first is not None)
+            scored_pieces(text, [end for _, end in each.offsets], len(each.offsets) - (first is None))
             for text, each in (zip(texts, encoded, strict=True) if request.token_logprobs else ())
         ]
         return ScoredSpans(request, spans, [len(some) for some in windows], pieces=pieces)
@@ -419,8 +413,3 @@ def _log_totals(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     peak = logits.max(axis=1)
     totals: NDArray[np.float64] = peak + np.log(np.exp(logits - peak[:, None]).sum(axis=1))
     return totals
-
-
-def _processor() -> list[str]:
-    """Return the kind of processor: with other vector instructions, sums are made in another order."""
-    return [platform.machine(), *np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
-from kshot.backends.texts import Pieces, TextInProgress, document_pieces, read_pieces, unscorable, written_pieces
+from kshot.backends.texts import Pieces, TextInProgress, scored_pieces, unscorable, written_pieces
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Generated, Loglik, Scored, Usage
 
@@ -46,7 +46,7 @@ class ContextWindow:
         for request, own in zip(whole, spans, strict=True):
             fitting = self._fit(request, own)
             if request.token_logprobs and isinstance(fitting, TokenizedLoglik):
-                fitting.pieces = continuation_pieces(request, own, tokenizer)
+                fitting.pieces = span_pieces(request, [[span] for span in own], tokenizer)
             yield request, fitting
         for request in requests:
             if request.rolling is not None:
@@ -72,7 +72,7 @@ class ContextWindow:
         windows = [tokenizer.rolling_spans(text, request.rolling, self.readable) for text in request.continuations]
         if not all(windows):
             return Failed("no_tokens", "the document has no token that can be scored")
-        pieces = rolling_pieces(request, windows, tokenizer) if request.token_logprobs else ()
+        pieces = span_pieces(request, windows, tokenizer) if request.token_logprobs else ()
         spans = [span for some in windows for span in some]
         return TokenizedLoglik(request, spans, [len(some) for some in windows], pieces=pieces)
 
@@ -99,34 +99,20 @@ class ContextWindow:
         return Failed("too_long", f"{what} has {count} tokens; {self.name} takes {self.limit}")
 
 
-def continuation_pieces(request: Loglik, spans: Sequence[TokenSpan], tokenizer: PromptTokenizer) -> list[Pieces]:
-    """Return the texts of the scored tokens of each continuation; a token across the seam shows only its own part."""
+def span_pieces(request: Loglik, groups: Sequence[Sequence[TokenSpan]], tokenizer: PromptTokenizer) -> list[Pieces]:
+    """Return the texts of the scored tokens of each continuation, or of each document with its windows.
+
+    A token across the seam shows only the part that belongs to the continuation.
+    """
     encoded = tokenizer.encoded_with_ends(request)
     if encoded is None:
-        return [_decoded([span], tokenizer) for span in spans]
-    length, wholes = encoded
-    found = []
-    for whole, span in zip(wholes, spans, strict=True):
-        first = len(whole.ends) - (len(span.ids) - span.start)
-        # The very first token of a sequence is not predicted: what it shows is left out.
-        start = max(length, int(whole.ends[first - 1]) if first > 0 else 0)
-        found.append(read_pieces(whole.text, whole.ends[first:].tolist(), start))
-    return found
-
-
-def rolling_pieces(request: Loglik, windows: Sequence[Sequence[TokenSpan]], tokenizer: PromptTokenizer) -> list[Pieces]:
-    """Return the texts of the scored tokens of each document."""
-    encoded = tokenizer.encoded_with_ends(request)
-    if encoded is None:
-        return [_decoded(some, tokenizer) for some in windows]
-    found = []
-    for whole, some in zip(encoded[1], windows, strict=True):
-        scored = sum(len(span.ids) - span.start for span in some)
-        before = max(scored - len(whole.ends), 0)  # a BOS of the tokenizer itself that is scored
-        found.append(
-            document_pieces(whole.text, whole.ends.tolist(), scores_first=scored >= len(whole.ends), before=before)
-        )
-    return found
+        return [_decoded(spans, tokenizer) for spans in groups]
+    start, wholes = encoded
+    scored = [sum(len(span.ids) - span.start for span in spans) for spans in groups]
+    return [
+        scored_pieces(whole.text, whole.ends.tolist(), count, start)
+        for whole, count in zip(wholes, scored, strict=True)
+    ]
 
 
 def _decoded(spans: Sequence[TokenSpan], tokenizer: PromptTokenizer) -> Pieces:

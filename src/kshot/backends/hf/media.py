@@ -18,7 +18,7 @@ from kshot.backends.texts import TextInProgress, valid_message
 from kshot.core.content import TextPart
 from kshot.core.errors import BackendError
 from kshot.core.extras import importing
-from kshot.core.records import Failed, Generate, Message, Prompt, Response
+from kshot.core.records import Failed, Generate, Message, Response
 from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, opened_text, renderer
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ class ImageModel:
         except _unreadable() as exc:
             names = ", ".join(part.shown for part in request.prompt.media)
             return Failed("unreadable_image", f"{names} cannot be opened: {type(exc).__name__}: {exc}")
-        inputs = self._inputs(self._text(request.prompt), images)
+        messages = [valid_message(message) for message in request.prompt.messages]
+        inputs = self._inputs(opened_text(request.prompt, messages, self._render), images)
         prompt = tuple(inputs["input_ids"][0].tolist())
         row = self._window.fit_prompt(request, prompt)
         if not isinstance(row, TextInProgress):
@@ -106,10 +107,6 @@ class ImageModel:
         write_rows(self._model, inputs, [row], self._window.name, self._tokenizer)
 
     # ---- what the model reads ----
-
-    def _text(self, prompt: Prompt) -> str:
-        messages = [valid_message(message) for message in prompt.messages]
-        return opened_text(prompt, messages, self._render)
 
     def _inputs(self, text: str, images: Sequence[Image]) -> Any:
         bos = getattr(self._processor.tokenizer, "bos_token", None)  # not every tokenizer has one

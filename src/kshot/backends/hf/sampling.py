@@ -145,12 +145,17 @@ def apply_sampling(scores: Any, request: Generate, step: int) -> Any:
     return scores + gumbel_noise(request, step, scores.shape[0]).to(scores)
 
 
+def drawn_seed(request: Generate, *parts: int) -> int:
+    """Return a seed of the request's own, so that replicas differ and a text does not depend on its batch."""
+    text = "\0".join(map(str, (request.seed, sampling_digest(request), *parts)))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
 def gumbel_noise(request: Generate, step: int, size: int) -> Any:
     """Draw standard Gumbel noise for one step of one request: the same on every device and in every batch."""
     import torch
 
-    seed = hashlib.blake2b(f"{request.seed}\0{sampling_digest(request)}\0{step}".encode(), digest_size=8).digest()
-    source = torch.Generator("cpu").manual_seed(int.from_bytes(seed, "big") >> 1)
+    source = torch.Generator("cpu").manual_seed(drawn_seed(request, step))
     return -torch.empty(size, dtype=torch.float64).exponential_(generator=source).log()
 
 

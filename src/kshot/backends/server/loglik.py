@@ -86,16 +86,13 @@ class Agreement:
                 self._failures[connection] = now(), exc
                 raise
             if not alike:
-                raise self._differs(connection)
+                other = "" if self._first is None else f" as {self._first.address.url} does"
+                raise BackendError(
+                    f"the servers differ: it does not give {self._what}{other}",
+                    where=connection.address.where,
+                    hint="Name servers that run the same software with the same model, or leave this one out.",
+                )
             self._alike.add(connection)
-
-    def _differs(self, connection: Connection) -> BackendError:
-        other = "" if self._first is None else f" as {self._first.address.url} does"
-        return BackendError(
-            f"the servers differ: it does not give {self._what}{other}",
-            where=connection.address.where,
-            hint="Name servers that run the same software with the same model, or leave this one out.",
-        )
 
 
 T = TypeVar("T")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from kshot.backends.server.http_errors import HttpReply
 from kshot.core.errors import UsageError
@@ -60,23 +59,12 @@ def _check_name(name: str, where: str) -> None:
 
 def _value(written: str, key: str, where: str) -> Any:
     try:
-        value = json.loads(written, parse_constant=_refuse_constant, parse_float=_finite)
-        json.dumps(value)  # what cannot be written cannot be sent
+        value = json.loads(written)
+        json.dumps(value, allow_nan=False)  # what cannot be written cannot be sent
     except (ValueError, RecursionError):
         if not written or written[0] in '{["' or _is_number(written):
             raise _wrong(f"{key} is {written!r:.60}, which is not JSON", where) from None
         return written
-    return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kshot.backends.server.address import Address
@@ -124,10 +125,14 @@ class Notes:
 
     def __init__(self, model: str, usage_fields: tuple[str, str], addresses: Sequence[Address]) -> None:
         self.texts: list[str] = []
-        several = len(addresses) > 1
+        self._model, self._usage_fields = model, usage_fields
+        self._said: dict[str, Any] = {}
+        """The model that the latest reply of each server names."""
+        self._named_other: set[str] = set()
+        """The servers whose replies have named another model than was asked for."""
+        places = [f"{each.url}: " for each in addresses] if len(addresses) > 1 else [""]
         self.inspectors = tuple(
-            _Inspector(self, f"{each.url}: " if several else "", model, usage_fields, each.account)
-            for each in addresses
+            partial(self._inspect, place, each.account) for place, each in zip(places, addresses, strict=True)
         )
         """One for each server; it is called with every reply."""
 
@@ -136,31 +141,21 @@ class Notes:
         if text not in self.texts:
             self.texts.append(text)
 
-
-class _Inspector:
-    """Looks at the replies of one server."""
-
-    def __init__(self, notes: Notes, place: str, model: str, usage_fields: tuple[str, str], account: Account) -> None:
-        self._notes, self._place = notes, place
-        self._model, self._usage_fields, self._account = model, usage_fields, account
-        self._said: Any = model
-        self._other_model = False
-
-    def __call__(self, body: Any) -> Usage | None:
+    def _inspect(self, place: str, account: Account, body: Any) -> Usage | None:
         """Return the token counts; note a model other than the one asked for, and impossible counts."""
         if not isinstance(body, Mapping):
             return None
         said = body.get("model")
-        is_new, self._said = said != self._said, said  # most replies name the same model
-        if is_new and isinstance(said, str) and not self._other_model and names_other_model(self._model, said):
-            self._other_model = True
-            shown = self._account.redacted(f"{shortened(said)[:80]!r} instead of {self._model!r}")
-            self._notes.add(f"{self._place}the replies name another model than was asked for: {shown}")
+        is_new, self._said[place] = said != self._said.get(place, self._model), said  # most replies name the same model
+        if is_new and isinstance(said, str) and place not in self._named_other and names_other_model(self._model, said):
+            self._named_other.add(place)
+            shown = account.redacted(f"{shortened(said)[:80]!r} instead of {self._model!r}")
+            self.add(f"{place}the replies name another model than was asked for: {shown}")
         given, usage = body.get("usage"), usage_from(body, *self._usage_fields)
         counted = isinstance(given, Mapping) and given.get(self._usage_fields[0]) is not None
         if usage is None and (counted or (given is not None and not isinstance(given, Mapping))):  # -1, "12", 1e308
             text = "the server gives token counts that are not possible; they are not counted"
-            self._notes.add(f"{self._place}{text}")
+            self.add(f"{place}{text}")
         return usage
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from kshot.core.options import Options, flag, option, option_field
 
 _option = partial(option, group="servers (openai:, anthropic:)")
+_price = partial(_option, kind=float, least=0, most=1_000_000, identity=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,24 +73,10 @@ class ServerSettings(Options):
 class PriceSettings(Options):
     """What the tokens of a server cost; no model is opened with these."""
 
-    price_in: float | None = _option(
-        None,
-        "USD per million tokens read, for the cost in the summary",
-        kind=float,
-        least=0,
-        most=1_000_000,
-        identity=False,
-    )
-    price_out: float | None = _option(
-        None, "USD per million tokens written", kind=float, least=0, most=1_000_000, identity=False
-    )
-    price_cached: float | None = _option(
-        None,
-        "USD per million tokens read from the server's cache (default: --price-in)",
-        kind=float,
-        least=0,
-        most=1_000_000,
-        identity=False,
+    price_in: float | None = _price(None, "USD per million tokens read, for the cost in the summary")
+    price_out: float | None = _price(None, "USD per million tokens written")
+    price_cached: float | None = _price(
+        None, "USD per million tokens read from the server's cache (default: --price-in)"
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.context_window import ContextWindow, TokenIds, cuts_left
 from kshot.backends.hf.loading import ModelFiles, choose_dtype
-from kshot.backends.hf.sampling import generated_response
+from kshot.backends.hf.sampling import drawn_seed, generated_response
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.texts import TextInProgress, replace_surrogates
@@ -25,7 +24,6 @@ from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Likelihood, Loglik, Request, Response
-from kshot.core.serialization import sampling_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -199,7 +197,7 @@ class Vllm:
             top_p=1.0 if request.top_p is None else request.top_p,
             top_k=request.top_k or 0,
             repetition_penalty=request.repetition_penalty or 1.0,
-            seed=_seed(request) if request.temperature > 0 else None,
+            seed=drawn_seed(request) if request.temperature > 0 else None,
             stop=stop,
             stop_token_ids=sorted(self._tokenizer.stop_ids(stop)),
             # vLLM needs its text to find stop strings; the text of the answer is decoded as with hf:.
@@ -221,12 +219,6 @@ class Vllm:
             pairs = zip(completion.logprobs, text.new_tokens, strict=False)
             text.logprobs = [found[token].logprob for found, token in pairs]
         return generated_response(text, self._tokenizer)
-
-
-def _seed(request: Generate) -> int:
-    """Return a seed of the request's own, so that replicas differ and a text does not depend on its batch."""
-    mixed = hashlib.blake2b(f"{request.seed}\0{sampling_digest(request)}".encode(), digest_size=8).digest()
-    return int.from_bytes(mixed, "big") >> 1
 
 
 def _check_device(device: str | None, torch: Any) -> Any:

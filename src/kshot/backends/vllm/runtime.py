@@ -156,7 +156,11 @@ class VllmRuntime:
     def __init__(self, path: str, name: str, **options: Any) -> None:
         """Start vLLM; ``name`` is the model's name in error messages."""
         with _stdout_to_stderr():
-            vllm = _import_vllm(name)
+            try:
+                import vllm
+            except ImportError as error:
+                what = f"vLLM cannot be imported ({quote_error(error)})"
+                raise BackendError(what, where=name, hint="Install it anew, in an environment of its own.") from error
             self._llm = _start(vllm, path, name, {"use_tqdm_on_load": False, "disable_log_stats": True, **options})
         self._name, self._params = name, vllm.SamplingParams
         # The error for a request that vLLM does not accept: one of its own, or a ValueError, depending on the version.
@@ -227,15 +231,6 @@ class VllmRuntime:
             if found.rank == 1:
                 query.greedy.add(index)
         return True
-
-
-def _import_vllm(name: str) -> Any:
-    try:
-        import vllm
-    except ImportError as error:
-        what = f"vLLM cannot be imported ({quote_error(error)})"
-        raise BackendError(what, where=name, hint="Install it anew, in an environment of its own.") from error
-    return vllm
 
 
 def _start(vllm: Any, path: str, name: str, options: dict[str, Any]) -> Any:
