@@ -36,34 +36,28 @@ class PoolExecutor:
         dispatcher = Dispatcher(
             launcher, partial(_OpenWork, work), count, where=_WHERE, tell=self._tell, again="shards to build again"
         )
+        woken, waiting = threading.Event(), iter(numbers)
+        dispatcher.notify = woken.set
         try:
-            yield from _results(dispatcher, iter(numbers), item)
+            while True:
+                for number in islice(waiting, max(0, _ITEMS_EACH * count - dispatcher.unanswered)):
+                    dispatcher.add((number, item(number)), f"{number:09}")
+                if not dispatcher.unanswered:
+                    return
+                answered = False
+                for (number, _), result in dispatcher.step():
+                    if isinstance(result, Lost):
+                        what = f"{MAX_DEATHS} workers died while they did shard {number + 1}"
+                        hint = "The same command goes on after the shards that are done."
+                        raise BackendError(f"{what}; the last one: {result.reason}", where=_WHERE, hint=hint)
+                    answered = True
+                    yield number, result
+                if not answered:
+                    woken.wait(_WAIT_SECONDS)
+                    woken.clear()
         finally:
             dispatcher.cancel()
             dispatcher.close()
-
-
-def _results(
-    dispatcher: Dispatcher, numbers: Iterator[int], item: Callable[[int], Any]
-) -> Generator[tuple[int, Any], None, None]:
-    woken = threading.Event()
-    dispatcher.notify = woken.set
-    at_most = _ITEMS_EACH * len(dispatcher.workers)
-    while True:
-        for number in islice(numbers, max(0, at_most - dispatcher.unanswered)):
-            dispatcher.add((number, item(number)), f"{number:09}")
-        if not dispatcher.unanswered:
-            return
-        answered = False
-        for (number, _), result in dispatcher.step():
-            if isinstance(result, Lost):
-                what = f"{MAX_DEATHS} workers died while they did shard {number + 1}; the last one: {result.reason}"
-                raise BackendError(what, where=_WHERE, hint="The same command goes on after the shards that are done.")
-            answered = True
-            yield number, result
-        if not answered:
-            woken.wait(_WAIT_SECONDS)
-            woken.clear()
 
 
 class _OpenWork(OpenJob):
