@@ -461,7 +461,7 @@ def test_wide_and_right_to_left_names_stay_readable(here, capsys):
 ROOT = Path(visible.__code__.co_filename).parents[1]
 OUTPUT = {"cli/streams.py": {"print", "stdout", "stderr"}, "cli/screen.py": {"Console", "stdout", "stderr"}}
 FLUSHES = {
-    *("__main__.py", "backends/vllm/runtime.py", "cli/main.py", "cli/progress.py", "core/interrupts.py"),
+    *("__main__.py", "backends/vllm/model.py", "cli/main.py", "cli/progress.py", "core/interrupts.py"),
     *("cli/export.py", "cli/preview.py", "cli/runs.py", "cli/samples.py", "loggers/making.py"),
 }
 """Modules that ask a stream whether it is a terminal, flush it, put it aside, or write their own words; exports write

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from hypothesis import strategies as st
 
-from kshot.backends.server import http_errors, token_logprobs
+from kshot.backends.server import http_errors, replies
 from kshot.backends.server.anthropic import Anthropic
 from kshot.backends.server.connection import MalformedReplyError
 from kshot.backends.server.http_errors import BrokenError, TooLargeError, UnreadableError, parsed, unpacked
@@ -192,7 +192,7 @@ LISTED = {"logprobs": {"content": [{"top_logprobs": [{"token": "A", "logprob": -
 
 @fuzz(st.one_of(grafted(ECHO), grafted(PROMPT), grafted(LISTED), json_values()), examples=50)
 def test_logprobs_of_any_shape_are_read_or_cannot_be(choice):
-    for read in (token_logprobs.tokens_from_echo, token_logprobs.tokens_from_prompt_logprobs):
+    for read in (replies.tokens_from_echo, replies.tokens_from_prompt_logprobs):
         try:
             found = read(choice)
         except READABLE:
@@ -202,7 +202,7 @@ def test_logprobs_of_any_shape_are_read_or_cannot_be(choice):
             assert all(value is None or value <= 1e-3 for value in found.logprobs)
     for chat in (True, False):
         with suppress(*READABLE):
-            assert all(value <= 0.01 for value in token_logprobs.top_logprobs(choice, chat=chat).values())
+            assert all(value <= 0.01 for value in replies.top_logprobs(choice, chat=chat).values())
 
 
 tokens = st.lists(
@@ -212,8 +212,8 @@ tokens = st.lists(
 
 @fuzz(tokens, any_text, st.integers(0, 3))
 def test_tokens_are_matched_with_any_text(texts, text, number):
-    start = token_logprobs.continuation_start(texts, text)
+    start = replies.continuation_start(texts, text)
     assert start is None or "".join(texts[start:]).endswith(text)
-    assert token_logprobs.text_end(texts, text, number) <= len(texts)
-    assert token_logprobs.covers(texts, text, number) in (True, False)
-    assert token_logprobs.covers(texts, "".join(texts), 0)
+    assert replies.text_end(texts, text, number) <= len(texts)
+    assert replies.covers(texts, text, number) in (True, False)
+    assert replies.covers(texts, "".join(texts), 0)

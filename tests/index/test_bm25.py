@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshot.core.errors import BackendError, BadValue
-from kshot.index import postings
-from kshot.index.bm25 import Bm25BatchIndex, Bm25Formula, load_bm25, save_bm25
-from kshot.index.postings import by_word, count_words, word_part
+from kshot.index import bm25
+from kshot.index.bm25 import Bm25BatchIndex, Bm25Formula, by_word, count_words, load_bm25, save_bm25, word_part
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 DOCS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=15)
@@ -28,7 +27,7 @@ def zipf_texts(rng, many, vocabulary, longest):
 @given(DOCS, st.sampled_from([1, 7, 1 << 20]))
 def test_words_are_counted_whatever_the_chunks(docs, chunk):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(postings, "_CHUNK_WORDS", chunk)
+        patch.setattr(bm25, "_CHUNK_WORDS", chunk)
         counts = count_words(docs)
     assert list(counts.vocabulary) == list(dict.fromkeys(word for doc in docs for word in doc))
     assert counts.lengths.tolist() == [len(doc) for doc in docs]

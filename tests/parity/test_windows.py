@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends.hf import plain_batches  # noqa: E402
+from kshot.backends.hf import model_runner  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.core.errors import BackendError  # noqa: E402
 from kshot.core.records import Failed, Generate, Likelihood, Loglik, Prompt, Scored  # noqa: E402
@@ -102,12 +102,12 @@ def test_rolling_as_lm_eval_does_where_the_tokenizer_adds_bos(tmp_path):
 def test_few_rows_are_computed_together_where_their_logits_are_large(model, monkeypatch):
     folder, reference = model
     asked = [Loglik(Prompt(), (text,), rolling="auto") for text in TEXTS]
-    monkeypatch.setattr(plain_batches, "_MAX_LOGITS", 1 << 14)
+    monkeypatch.setattr(model_runner, "_MAX_LOGITS", 1 << 14)
     backend = opened(folder)
     widths = []
-    run = plain_batches.PlainModel._run
+    run = model_runner.PlainModel._run
     monkeypatch.setattr(
-        plain_batches.PlainModel,
+        model_runner.PlainModel,
         "_run",
         lambda self, batch: widths.append([len(s.tokens) for s in batch]) or run(self, batch),
     )

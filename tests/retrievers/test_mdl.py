@@ -7,7 +7,7 @@ import pytest
 
 from kshot.core.errors import BadValue
 from kshot.retrievers import MDLRetriever
-from kshot.retrievers.mdl import LabelPrompts, model_losses
+from kshot.retrievers.embedding import LabelPrompts, model_losses
 
 TRAIN = [{"q": f"t{i}"} for i in range(6)]
 TEST = [{"q": "a"}, {"q": "b"}]

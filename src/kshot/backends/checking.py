@@ -13,8 +13,8 @@ from kshot.backends.making import MODELS, is_search_engine, names_search_engine,
 from kshot.backends.replay import open_recording
 from kshot.backends.search.recorded import is_recorded_run
 from kshot.backends.search.specs import make_search_engine
-from kshot.backends.server.address import normalised_urls
 from kshot.backends.server.http_errors import bytes_of
+from kshot.backends.server.keys import normalised_urls
 from kshot.backends.server.parameter_changes import read_request_options
 from kshot.backends.server.settings import ServersSettings
 from kshot.core.errors import BackendError, UsageError

@@ -45,7 +45,7 @@ MODELS = Registry(
             "vllm:PATH_OR_ID",
             needs_argument=True,
             packages=("vllm",),
-            check="kshot.backends.vllm.runtime:check_model",
+            check="kshot.backends.vllm.model:check_model",
         ),
         Entry(
             "openai",
@@ -172,7 +172,7 @@ def _without_other_account(spec: Spec, options: Mapping[str, Any]) -> dict[str, 
     urls = own_urls(spec)
     if not urls:
         return dict(options)
-    from kshot.backends.server.address import normalised_urls
+    from kshot.backends.server.keys import normalised_urls
 
     other = ("api_key_env", "header") if normalised_urls(urls) and "base_url" in options else ()
     return {name: value for name, value in options.items() if name not in other}

@@ -19,7 +19,7 @@ from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import ExampleRetriever
 from kshot.prompts.dialogue import Messages
 from kshot.retrievers.base import Retriever
-from kshot.retrievers.mdl import LabelPrompts
+from kshot.retrievers.embedding import LabelPrompts
 
 # ---- entries that kshot does not run: what they are, and what runs them ----
 

@@ -13,9 +13,8 @@ from kshot.core.lazy import lazy_names
 if TYPE_CHECKING:
     from kshot.retrievers.base import Retriever
     from kshot.retrievers.bm25 import BM25Retriever
-    from kshot.retrievers.embedding import DPPRetriever, MMRRetriever, TopkRetriever, VotekRetriever
+    from kshot.retrievers.embedding import DPPRetriever, MDLRetriever, MMRRetriever, TopkRetriever, VotekRetriever
     from kshot.retrievers.making import RETRIEVERS, make, select
-    from kshot.retrievers.mdl import MDLRetriever
     from kshot.retrievers.simple import (
         BalancedRetriever,
         FirstNRetriever,
@@ -33,7 +32,13 @@ else:
             "kshot.retrievers.base": ("Retriever",),
             "kshot.retrievers.bm25": ("BM25Retriever",),
             "kshot.retrievers.making": ("RETRIEVERS", "make", "select"),
-            "kshot.retrievers.mdl": ("MDLRetriever",),
+            "kshot.retrievers.embedding": (
+                "DPPRetriever",
+                "MDLRetriever",
+                "MMRRetriever",
+                "TopkRetriever",
+                "VotekRetriever",
+            ),
             "kshot.retrievers.simple": (
                 "BalancedRetriever",
                 "FirstNRetriever",
@@ -44,7 +49,6 @@ else:
                 "XiezhiRetriever",
                 "ZeroRetriever",
             ),
-            "kshot.retrievers.embedding": ("DPPRetriever", "MMRRetriever", "TopkRetriever", "VotekRetriever"),
         },
     )
 

@@ -19,8 +19,7 @@ from kshot.backends import open_model  # noqa: E402
 from kshot.backends.hf import compiling  # noqa: E402
 from kshot.backends.hf.compiling import BLOCK_TOKENS, batch_spans, block_tables, row_spans  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
-from kshot.backends.hf.tree_batches import make_tree_batch, plan_tree_batches  # noqa: E402
-from kshot.backends.hf.trie import TokenSequence, build_trie  # noqa: E402
+from kshot.backends.hf.trie import TokenSequence, build_trie, make_tree_batch, plan_tree_batches  # noqa: E402
 from kshot.core.errors import UsageError  # noqa: E402
 from kshot.core.records import Generate, Loglik, Prompt  # noqa: E402
 from tests.cases import ALL  # noqa: E402

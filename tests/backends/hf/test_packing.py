@@ -19,18 +19,16 @@ from kshot.backends.hf.continuous_batching import SlotBatch  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.packing import PackedModel  # noqa: E402
 from kshot.backends.hf.tokens import EncodedText, IncrementalEncoder  # noqa: E402
-from kshot.backends.hf.tree_batches import (  # noqa: E402
-    RowLengths,
-    make_tree_batch,
-    plan_tree_batches,
-)
 from kshot.backends.hf.trie import (  # noqa: E402
     NodeCounter,
+    RowLengths,
     TokenCounts,
     TokenSequence,
     build_trie,
     common_prefix_length,
     contains,
+    make_tree_batch,
+    plan_tree_batches,
 )
 from kshot.backends.texts import common_length  # noqa: E402
 from kshot.core.errors import BackendError, UsageError  # noqa: E402

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kshot.backends.pool.executor import PoolExecutor
+from kshot.backends.pool.opening import PoolExecutor
 from kshot.backends.pool.processes import Processes
 from kshot.backends.search import bm25
 from kshot.backends.search.bm25 import Bm25

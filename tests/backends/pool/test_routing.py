@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.backends.pool.routing import Routing
+from kshot.backends.pool.dispatcher import Routing
 from kshot.backends.texts import common_length
 
 TEXTS = st.text("ab", max_size=6)

@@ -6,7 +6,7 @@ from email.utils import format_datetime
 import pytest
 
 from kshot.backends.server import http_errors
-from kshot.backends.server.address import normalised_url
+from kshot.backends.server.keys import normalised_url
 from kshot.core.errors import UsageError
 
 

@@ -13,10 +13,9 @@ import pytest
 
 from kshot.backends import open_model
 from kshot.backends.checking import check_accounts
-from kshot.backends.server.address import model_and_urls, proxy_for
 from kshot.backends.server.anthropic import ANTHROPIC
 from kshot.backends.server.connection import shared_rate_limiter
-from kshot.backends.server.keys import account_for
+from kshot.backends.server.keys import account_for, model_and_urls, proxy_for
 from kshot.backends.server.openai import OPENAI
 from kshot.backends.server.rate_limiter import RequestLimits
 from kshot.core.errors import BackendError, KshotError, UsageError
@@ -265,7 +264,7 @@ def test_a_proxy_is_normalised_and_shows_no_password(given, url, login, monkeypa
     ],
 )
 def test_a_malformed_proxy_is_refused_before_anything_is_sent_and_not_shown(given, monkeypatch):
-    monkeypatch.setattr("kshot.backends.server.address.getproxies", lambda: {"https": given})
+    monkeypatch.setattr("kshot.backends.server.keys.getproxies", lambda: {"https": given})
     with pytest.raises(UsageError, match="HTTPS_PROXY is not the address of an HTTP proxy") as caught:
         proxy_for("https://nowhere.invalid")
     shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())

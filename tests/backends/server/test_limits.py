@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from kshot.backends.server.server_load import ConcurrencyLimit, MinuteBudget
+from kshot.backends.server.rate_limiter import ConcurrencyLimit, MinuteBudget
 
 
 @given(

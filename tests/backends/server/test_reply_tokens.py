@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kshot.backends import open_model
-from kshot.backends.server.token_logprobs import read_tokens, reply_tokens
+from kshot.backends.server.replies import read_tokens, reply_tokens
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt
 from tests.backends.server.clients import connect

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kshot.backends.server import token_logprobs
-from kshot.backends.server.token_logprobs import continuation_start, covers
+from kshot.backends.server import replies
+from kshot.backends.server.replies import continuation_start, covers
 
 
 def test_the_parts_of_a_character_belong_to_the_continuation():
@@ -43,5 +43,5 @@ def test_tokens_that_fit_in_too_many_ways_take_neither_time_nor_memory(tokens, t
 def test_the_steps_of_matching_are_limited(monkeypatch):
     tokens, text = ["a", *["e", ""] * 50], "e" * 200
     assert covers(tokens, text, 0)
-    monkeypatch.setattr(token_logprobs, "_MAX_STEPS", 100)
+    monkeypatch.setattr(replies, "_MAX_STEPS", 100)
     assert not covers(tokens, text, 0)

@@ -15,9 +15,8 @@ pytest.importorskip("transformers")
 
 from kshot.backends import MODELS, open_model
 from kshot.backends.hf.model import Transformers
-from kshot.backends.vllm import runtime
-from kshot.backends.vllm.model import Vllm
-from kshot.backends.vllm.runtime import MIN_CONTEXT_TOKENS, parse_engine_options, plan_queries, span_logprobs
+from kshot.backends.vllm import model as module
+from kshot.backends.vllm.model import MIN_CONTEXT_TOKENS, Vllm, parse_engine_options, plan_queries, span_logprobs
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Message, Prompt, Scored
 from kshot.settings import settings_from
@@ -39,7 +38,7 @@ def hf(folder):
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-    for name in runtime._QUIET_ENVIRONMENT:
+    for name in module._QUIET_ENVIRONMENT:
         monkeypatch.setenv(name, os.environ.get(name, ""))
         monkeypatch.delenv(name)
     fake_vllm.install(monkeypatch)

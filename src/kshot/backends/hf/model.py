@@ -23,13 +23,11 @@ from kshot.backends.hf.loading import (
     release_deterministic_algorithms,
     require_deterministic_algorithms,
 )
-from kshot.backends.hf.model_runner import ModelRunner
-from kshot.backends.hf.plain_batches import PaddingSide
+from kshot.backends.hf.model_runner import ModelRunner, PaddingSide
 from kshot.backends.hf.sampling import generated_response
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
-from kshot.backends.hf.tree_batches import RowLengths
-from kshot.backends.hf.trie import TokenCounts
+from kshot.backends.hf.trie import RowLengths, TokenCounts
 from kshot.backends.texts import TextInProgress, replace_surrogates
 from kshot.core import hub
 from kshot.core.errors import UsageError

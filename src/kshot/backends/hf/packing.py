@@ -15,8 +15,7 @@ import numpy as np
 
 from kshot.backends.hf.compiling import CompiledModel, SmallInts, batch_spans, row_spans
 from kshot.backends.hf.loading import input_device, is_split
-from kshot.backends.hf.tree_batches import RowLengths, TreeBatch
-from kshot.backends.hf.trie import IdArray, Ints, common_prefix_length
+from kshot.backends.hf.trie import IdArray, Ints, RowLengths, TreeBatch, common_prefix_length
 
 KeyValues: TypeAlias = list[tuple[Any, ...]]
 """Keys and values by layer; an empty tuple for a layer that uses those of another."""

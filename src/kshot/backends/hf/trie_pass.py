@@ -9,8 +9,7 @@ import numpy as np
 
 from kshot.backends.hf.loading import out_of_memory
 from kshot.backends.hf.packing import KeyValues, PackedModel
-from kshot.backends.hf.tree_batches import make_tree_batch, max_rows, next_block_end
-from kshot.backends.hf.trie import Ints, Trie, contains, is_near_duplicate
+from kshot.backends.hf.trie import Ints, Trie, contains, is_near_duplicate, make_tree_batch, max_rows, next_block_end
 
 _LEFTOVER_FACTOR = 1.25
 """On a GPU, the last batch may be larger by this factor, so that no few rows are left over."""

@@ -10,8 +10,7 @@ from kshot.backends.search.search_engine import Index, IndexSearchEngine, change
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
 from kshot.core.protocols import IndexStore
-from kshot.index.bm25 import Bm25Formula, Bm25Method, load_bm25, save_bm25
-from kshot.index.postings import CountWords
+from kshot.index.bm25 import Bm25Formula, Bm25Method, CountWords, load_bm25, save_bm25
 from kshot.index.ranking import Found
 from kshot.index.shards import Part, TextShards, shard_ranges
 from kshot.index.tantivy import TantivyIndex, tantivy_package, write_tantivy

@@ -15,7 +15,6 @@ from io import BytesIO
 from itertools import chain
 from typing import Any, TypeVar
 
-from kshot.backends.server.address import Address
 from kshot.backends.server.connection import load_aiohttp, request_arguments, transport_error
 from kshot.backends.server.event_loop import EventLoopHandle
 from kshot.backends.server.http_errors import (
@@ -33,7 +32,7 @@ from kshot.backends.server.http_errors import (
     shortened,
     unpacked,
 )
-from kshot.backends.server.keys import redacted_json
+from kshot.backends.server.keys import Address, redacted_json
 from kshot.core.errors import BackendError
 from kshot.core.kill_points import reach
 from kshot.core.records import Failed

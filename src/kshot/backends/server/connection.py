@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kshot import __version__
-from kshot.backends.server.address import Address
 from kshot.backends.server.http_errors import (
     ACCEPT_ENCODING,
     MAX_ERROR_BYTES,
@@ -28,9 +27,8 @@ from kshot.backends.server.http_errors import (
     shortened,
     unpacked,
 )
-from kshot.backends.server.keys import Account, redacted_json
-from kshot.backends.server.rate_limiter import RateLimiter
-from kshot.backends.server.server_load import RequestLimits, ServerLoad, told_absences
+from kshot.backends.server.keys import Account, Address, redacted_json
+from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits, ServerLoad, told_absences
 from kshot.core.budget import Tries
 from kshot.core.extras import import_package
 from kshot.core.kill_points import reach

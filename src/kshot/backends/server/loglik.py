@@ -19,17 +19,20 @@ from kshot.backends.server.http_errors import (
     UnsentError,
 )
 from kshot.backends.server.message_parts import openai_messages
-from kshot.backends.server.replies import estimated_tokens, only_choice, usage_from, used_tokens
-from kshot.backends.server.token_logprobs import (
+from kshot.backends.server.replies import (
     MAX_TOKEN_CHARACTERS,
     EchoedTokens,
     continuation_start,
     covers,
+    estimated_tokens,
+    only_choice,
     read_tokens,
     text_end,
     tokens_from_echo,
     tokens_from_prompt_logprobs,
     top_logprobs,
+    usage_from,
+    used_tokens,
 )
 from kshot.backends.texts import common_length, replace_surrogates, unscorable
 from kshot.core.errors import BackendError

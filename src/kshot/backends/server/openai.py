@@ -17,12 +17,12 @@ from kshot.backends.server.replies import (
     estimated_tokens,
     generated,
     only_choice,
+    reply_tokens,
     sampled_seed,
     texts_of,
     usage_from,
 )
 from kshot.backends.server.server import Server
-from kshot.backends.server.token_logprobs import reply_tokens
 from kshot.backends.texts import replace_surrogates, scored_parts, valid_message
 from kshot.core.content import BY_ADDRESS, MEDIA_KINDS
 from kshot.core.errors import BackendError

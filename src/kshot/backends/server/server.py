@@ -12,16 +12,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from kshot.backends.server.address import Address, model_and_urls, proxy_for
 from kshot.backends.server.batch_apis import BatchApi, BatchHttp
 from kshot.backends.server.batches import BatchedModel, Batches, ServerCall
 from kshot.backends.server.connection import Body, ServerGroup, load_aiohttp
 from kshot.backends.server.event_loop import EventLoopHandle, WorkerPool, inherited
 from kshot.backends.server.http_errors import HttpReply, HttpStatusError, RequestFailedError, UnsentError, bytes_of
-from kshot.backends.server.keys import Account, Provider, account_for
+from kshot.backends.server.keys import Account, Address, Provider, account_for, model_and_urls, proxy_for
 from kshot.backends.server.parameter_changes import ParameterChanges, adapt, read_request_options
+from kshot.backends.server.rate_limiter import RequestLimits
 from kshot.backends.server.replies import Notes, used_tokens
-from kshot.backends.server.server_load import RequestLimits
 from kshot.core.budget import Tries
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities, RequestQueue
