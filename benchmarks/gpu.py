@@ -161,7 +161,7 @@ def kshot_run(
     finally:
         Transformers.close = close
     last = counts[-1]
-    row = {"seconds": seconds, "computed": last.computed, "trie": last.distinct, "asked": last.requested}
+    row = {"seconds": seconds, "computed": last.computed, "asked": last.requested}
     if compiled:
         row |= {"first_seconds": first, "graphs": kernels, "graphs_in_run": later, "notes": list(notes[-1])}
     return row
@@ -278,7 +278,7 @@ def measure(shape: Shape, model, folder: Path, given: argparse.Namespace, rate: 
         print(
             f"{shape.name:<22}{len(questions):>6} questions  kshot {way['seconds']:>8.2f} s  plain {plain:>8.2f} s"
             f" (batches of {size})  {way['faster']:>6.1f} ×  {way['tflops']:>7.2f} TFLOP/s = {way['share']:.0%} of"
-            f" matmul  {way['computed']:,} tokens (trie {way['trie']:,}, requested {way['asked']:,})"
+            f" matmul  {way['computed']:,} tokens (requested {way['asked']:,})"
             + (f"  compiled: {way['first_seconds']:.1f} s first, notes {way['notes']}" if way is not ours else ""),
             flush=True,
         )

@@ -41,6 +41,7 @@ class TokenCounter:
 def kshot_scores(folder: str, questions, _size: int) -> dict:
     """Give kshot's model all questions, a window at a time, as the engine does."""
     from kshot.backends.hf.model import Transformers
+    from kshot.backends.hf.trie import TokenSequence, build_trie
     from kshot.core.records import Loglik, Prompt
 
     model = Transformers(folder, device="cpu")
@@ -52,8 +53,10 @@ def kshot_scores(folder: str, questions, _size: int) -> dict:
     found = dict(model.serve(ChunkedQueue(logliks)))
     spent = time.process_time() - began
     counts = model.token_counts
+    spans = [span for own in model._tokenizer.spans_of_all(logliks) for span in own]  # noqa: SLF001 - as above
+    trie = len(build_trie([TokenSequence(span.ids[:-1], 0) for span in spans]))
     logprobs = [[item.logprob for item in found[loglik].likelihoods] for loglik in logliks]
-    figures = {"cpu": spent, "tokens": counter.count, "computed": counts.computed, "trie": counts.distinct}
+    figures = {"cpu": spent, "tokens": counter.count, "computed": counts.computed, "trie": trie}
     return {**figures, "logprobs": logprobs}
 
 

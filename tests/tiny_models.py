@@ -141,6 +141,21 @@ def answers_of(backend: Any, requests: Iterable[Request], later: Iterable[Reques
         stream.close()
 
 
+def distinct_prefixes(backend: Any, requests: Iterable[Any]) -> int:
+    """Return how many distinct beginnings the sequences that a model reads for these requests have."""
+    tokenizer = backend._tokenizer
+    sequences = [
+        tokens
+        for one in requests
+        for tokens in (
+            [span.tokens[:-1] for span in tokenizer.spans(one.prompt, one.continuations)]
+            if hasattr(one, "continuations")
+            else [tokenizer.encode_prompt(one.prompt)]
+        )
+    ]
+    return len({sequence[: at + 1] for sequence in sequences for at in range(len(sequence))})
+
+
 def ask_all(backend: Any, requests: Iterable[Request]) -> list[Response]:
     """Return the response of every request, in the order of the requests."""
     asked = list(requests)

@@ -14,15 +14,12 @@ transformers = pytest.importorskip("transformers")
 
 from kshot.backends.hf import model_runner  # noqa: E402
 from kshot.backends.hf import tokens as hf_tokens  # noqa: E402
-from kshot.backends.hf import trie as trie_module  # noqa: E402
 from kshot.backends.hf.continuous_batching import SlotBatch  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.packing import PackedModel  # noqa: E402
 from kshot.backends.hf.tokens import EncodedText, IncrementalEncoder  # noqa: E402
 from kshot.backends.hf.trie import (  # noqa: E402
-    NodeCounter,
     RowLengths,
-    TokenCounts,
     TokenSequence,
     build_trie,
     common_prefix_length,
@@ -34,7 +31,7 @@ from kshot.backends.texts import common_length  # noqa: E402
 from kshot.core.errors import BackendError, UsageError  # noqa: E402
 from kshot.core.records import Generate, Generated, Loglik, Prompt  # noqa: E402
 from tests.shapes import shaped  # noqa: E402
-from tests.tiny_models import Queue, ask_all, build, tokenizer_of  # noqa: E402
+from tests.tiny_models import Queue, ask_all, build, distinct_prefixes, tokenizer_of  # noqa: E402
 
 STEM = "Question: what is the answer to this question? " * 5
 QUESTIONS = ("hello", "people say that", "A quick brown fox", "naïve 日本", "hello there")
@@ -48,13 +45,6 @@ def folder(tmp_path_factory):
 
 def asked(stem: str = STEM) -> list[Loglik]:
     return [Loglik(Prompt(f"{stem}{text}"), OPTIONS) for text in QUESTIONS]
-
-
-def prefixes(backend, requests) -> int:
-    sequences = [
-        span.tokens[:-1] for one in requests for span in backend._tokenizer.spans(one.prompt, one.continuations)
-    ]
-    return len({sequence[: at + 1] for sequence in sequences for at in range(len(sequence))})
 
 
 # ---- the trie ----
@@ -81,21 +71,6 @@ def test_a_trie_has_every_prefix_once_and_ends_tell_ancestors():
             last = int(nodes[-1])
             ancestors = [j for j in range(last + 1) if trie.ends[j] > last]
             assert ancestors == nodes.tolist()
-
-
-@pytest.mark.parametrize("uncounted", [1, 40, 10_000])
-def test_equal_nodes_of_several_tries_are_counted_once(monkeypatch, uncounted):
-    monkeypatch.setattr(trie_module, "_MAX_UNCOUNTED_NODES", uncounted)
-    rng = random.Random(2)
-    counter, everything = NodeCounter(), set()
-    for number in range(30):
-        sequences = [tuple(rng.randrange(4) for _ in range(rng.randint(1, 7))) for _ in range(9)]
-        everything |= {one[: at + 1] for one in sequences for at in range(len(one))}
-        trie = build_trie([TokenSequence(np.array(one, np.int32), 0) for one in sequences])
-        counter.add(trie.hashes)
-        if number % 3 == 0:
-            assert counter.count == len(everything)
-    assert counter.count == len(everything)
 
 
 def test_cached_prefixes_are_found_as_far_as_they_go():
@@ -131,14 +106,10 @@ def test_every_prefix_is_computed_once_at_any_row_length(folder, row):
         for a, b in zip(one.likelihoods, other.likelihoods, strict=True):
             assert (a.tokens, a.logprob) == (b.tokens, pytest.approx(b.logprob, abs=1e-4))
     counts, single = backend.token_counts, alone.token_counts
-    assert counts.computed == counts.distinct == prefixes(backend, asked())
-    assert single.distinct == counts.distinct < single.computed < counts.requested
+    assert counts.computed == distinct_prefixes(backend, asked()) < single.computed < counts.requested
 
 
 def test_the_user_is_told_how_many_tokens_were_computed(folder):
-    counts = TokenCounts(requested=2694, distinct=453, computed=453)
-    assert str(counts) == "read 453 tokens instead of 2,694: beginnings that prompts share, once"
-    assert str(TokenCounts(10, 10, 12)) == "read 12 tokens; the requests have 10"
     backend = Transformers(str(folder), device="cpu")
     assert backend.abilities.tokens_read() == (0, 0)
     ask_all(backend, asked())
@@ -157,9 +128,9 @@ def test_a_prefix_is_cached_from_one_batch_to_the_next(folder):
             for a, b in zip(one.likelihoods, other.likelihoods, strict=True):
                 assert a.logprob == pytest.approx(b.logprob, abs=1e-4)
     shared = backend.count_tokens(STEM)
-    assert backend.token_counts.distinct == prefixes(backend, [request for one in batches for request in one])
     # Of the last batch only the prefix is cached; its questions are computed again.
-    assert backend.token_counts.computed < backend.token_counts.distinct + shared
+    distinct = distinct_prefixes(backend, [request for one in batches for request in one])
+    assert backend.token_counts.computed < distinct + shared
 
 
 def test_a_prompt_that_is_cached_whole_is_still_answered(folder):
@@ -267,7 +238,7 @@ def test_models_that_cannot_be_packed_say_so(tmp_path, name, reason):
     backend = Transformers(str(shaped(name, tmp_path / name)), device="cpu", batch_size=4)
     ask_all(backend, asked())
     assert any(reason in note for note in backend.notes)
-    assert backend.token_counts.computed > backend.token_counts.distinct
+    assert backend.token_counts.computed > distinct_prefixes(backend, asked())
 
 
 def test_plain_batches_are_halved_when_memory_runs_out(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.travelling import TravellingFiles
 from kshot.core.records import Loglik, Prompt
 from tests.cases import some
-from tests.tiny_models import CORPUS, ask_all
+from tests.tiny_models import CORPUS, ask_all, distinct_prefixes
 
 pytest.importorskip("torch")
 
@@ -34,7 +34,7 @@ def test_tokens_that_are_computed(tiny_llama, prefixes, questions):
     asked = requests(prefixes, questions)
     plain = Transformers(str(tiny_llama))
     expected = ask_all(plain, asked)
-    trie = plain.token_counts.distinct
+    trie = distinct_prefixes(plain, asked)
     longest = max(len(plain._tokenizer.encode(request.prompt.text)) for request in asked)
     job = partial(open_spec, f"hf:{tiny_llama}", {}, TravellingFiles())
     pool = PooledModel(Dispatcher(Processes([{}] * WORKERS), job, WORKERS, where="tiny"))

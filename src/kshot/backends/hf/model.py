@@ -180,7 +180,7 @@ class Transformers:
             count_tokens=self.count_tokens,
             cuts_prompts=self._window.cuts,
             media=media.READABLE if self._reads_images else frozenset(),
-            tokens_read=self._tokens_read,
+            tokens_read=lambda: self.token_counts,
         )
 
     @cached_property
@@ -222,10 +222,6 @@ class Transformers:
     def notes(self) -> tuple[str, ...]:
         """What the user should know about how it worked; nothing if it did not work."""
         return tuple(self._runner.notes) if self.token_counts.requested else ()
-
-    def _tokens_read(self) -> tuple[int, int]:
-        counts = self.token_counts
-        return counts.requested, counts.computed
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of the text itself, without BOS."""

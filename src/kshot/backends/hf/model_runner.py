@@ -19,7 +19,6 @@ from kshot.backends.hf.scoring import PendingRows, TokenizedLoglik, finish_first
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
 from kshot.backends.hf.trie import (
     IdArray,
-    NodeCounter,
     TokenCounts,
     TokenSequence,
     Trie,
@@ -355,7 +354,6 @@ class ModelRunner:
         self._row_tokens, self._alone = row_tokens, alone
         self._notes: dict[str, None] = {}
         self._requested = 0
-        self._node_counter = NodeCounter()
         self.pending: PendingRows = deque()
         self._max_packed_length = max_packed_length(model.config.get_text_config())
         self._packed = self._try_packing(arguments)
@@ -392,9 +390,9 @@ class ModelRunner:
 
     @property
     def token_counts(self) -> TokenCounts:
-        """Tokens requested, distinct, and computed."""
+        """Tokens requested, and computed."""
         packed = self._packed.computed if self._packed else 0
-        return TokenCounts(self._requested, self._node_counter.count, packed + self._plain.computed)
+        return TokenCounts(self._requested, packed + self._plain.computed)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -410,12 +408,12 @@ class ModelRunner:
         for request in requests:
             (packed if self._can_pack(request.longest) else plain).append(request)
         for model, some in self._packed_groups(packed):
-            trie = self._build_trie(_sequences(some), model)
+            trie = self._build_trie(self._counted(_sequences(some)), model)
             if model.batches_trees and not self._alone:
                 trie = plan_tree_batches(trie, model.row_lengths.max_tree_tokens, equal_width=model.is_cuda)
             yield from score_trie(model, trie, some, self.pending)
         for some in self._groups(plain):
-            self._build_trie(_sequences(some), None)
+            self._counted(_sequences(some))
             yield from self._plain.score(some, size)
 
     def finish_pending(self) -> Iterator[tuple[Loglik, Scored]]:
@@ -435,7 +433,7 @@ class ModelRunner:
         for model, texts in self._packed_groups(packed):
             yield from self._generate_packed(model, texts, size, tokenizer)
         for texts in self._groups(plain):
-            self._build_trie(_prompts(texts), None)
+            self._counted(_prompts(texts))
             yield from self._plain.generate(texts, size, limit, tokenizer)
 
     def _generate_packed(
@@ -444,7 +442,7 @@ class ModelRunner:
         left = {id(row): row for row in rows}
         size = model.max_texts(size, max(len(row.prompt) + row.max_new_tokens for row in rows))
         while left:
-            trie = self._build_trie(_prompts(left.values()), model)
+            trie = self._build_trie(self._counted(_prompts(left.values())), model)
             try:
                 for row in write_texts(model, trie, [*left.values()], size, tokenizer):
                     del left[id(row)]
@@ -474,12 +472,15 @@ class ModelRunner:
     def _packed_groups(self, some: Sequence[T]) -> list[tuple[PackedModel, Sequence[T]]]:
         return [(self._packed, group) for group in self._groups(some)] if self._packed is not None else []
 
-    def _build_trie(self, sequences: Sequence[TokenSequence], model: PackedModel | None) -> Trie:
-        """Lay the sequences out, and count their tokens."""
-        trie = build_trie(sequences, model.cached_tokens() if model else ())
+    def _counted(self, sequences: list[TokenSequence]) -> list[TokenSequence]:
+        """Return the sequences, whose tokens are now requested."""
         self._requested += sum(len(sequence.tokens) for sequence in sequences)
-        self._node_counter.add(trie.hashes)
-        return cut_into_blocks(trie, model.row_lengths.block_tokens) if model is not None and self._alone else trie
+        return sequences
+
+    def _build_trie(self, sequences: Sequence[TokenSequence], model: PackedModel) -> Trie:
+        """Lay the sequences out; those of a request by itself in blocks."""
+        trie = build_trie(sequences, model.cached_tokens())
+        return cut_into_blocks(trie, model.row_lengths.block_tokens) if self._alone else trie
 
     def _check_ids(self, sequences: Iterable[IdArray]) -> None:
         """Refuse tokens for which the model has no weights."""

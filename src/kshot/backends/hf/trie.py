@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,6 @@ _MIN_PREFIX_TOKENS = 16
 """Shorter prefixes are computed again rather than cached."""
 _SAME_PREFIX_SHARE = 0.9
 """Two prefixes that have this share of their tokens in common count as one."""
-_MAX_COUNTED_NODES = 1 << 22
-"""Distinct tokens are counted exactly up to this many (8 bytes each)."""
-_MAX_UNCOUNTED_NODES = 1 << 18
-"""Tokens that may wait to be counted; counting them takes about 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,6 @@ class Trie:
     nodes: list[Ints]
     shared_prefixes: list[tuple[IdArray, int]]
     cached_nodes: list[Ints]
-    hashes: NDArray[np.uint64]
     row_edges: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     width: int = 0
     common_length: int = 0
@@ -96,9 +91,7 @@ def build_trie(sequences: Sequence[TokenSequence], cached: Sequence[IdArray] = (
     ids = np.concatenate([tokens[depth:] for tokens, depth in zip(ordered, shared, strict=True)])
     edges = np.cumsum([0, *map(len, ordered)]) - np.cumsum([0, *shared])
     depths = np.arange(len(ids)) - np.repeat(edges[:-1] - shared, np.diff(edges))
-    powers = np.cumprod(np.full(max(map(len, ordered)), 0x5851F42D4C957F2D, np.uint64), dtype=np.uint64)
-    sums = (_hash_tokens(ids) * powers[depths]).cumsum(dtype=np.uint64)
-    hashes, ends = sums.copy(), np.zeros(len(ids), np.int64)
+    ends = np.zeros(len(ids), np.int64)
     path = np.zeros(max(map(len, ordered)), np.int64)
     nodes: list[Ints] = [path[:0]] * len(sequences)
     cached_nodes: list[Ints] = [path[:0]] * len(cached)
@@ -110,11 +103,6 @@ def build_trie(sequences: Sequence[TokenSequence], cached: Sequence[IdArray] = (
             ends[path[depth:previous]] = place
         if place < last:
             path[depth:length] = np.arange(place, last)
-            # A node's hash is a running sum over its path, so the same path has the same hash in any trie.
-            if place:
-                hashes[place:last] -= sums[place - 1]
-            if depth:
-                hashes[place:last] += hashes[path[depth - 1]]
         nodes[index] = path[sequences[index].first_wanted : length].copy()
         for which, count in cached_at.get(at, ()):
             cached_nodes[which] = path[:count].copy()
@@ -122,7 +110,7 @@ def build_trie(sequences: Sequence[TokenSequence], cached: Sequence[IdArray] = (
             shared_prefixes.append((ordered[at][:count], int(path[count - 1])))
         previous = length
     ends[path[:previous]] = len(ids)
-    return Trie(ids.astype(np.int64), depths, ends, nodes, shared_prefixes, cached_nodes, hashes)
+    return Trie(ids.astype(np.int64), depths, ends, nodes, shared_prefixes, cached_nodes)
 
 
 def _find_cached(
@@ -157,61 +145,11 @@ def _shared_prefixes(ordered: Sequence[IdArray], shared: Sequence[int]) -> dict[
     return found
 
 
-def _hash_tokens(tokens: IdArray) -> NDArray[np.uint64]:
-    """Spread token ids over 64 bits (splitmix64)."""
-    mixed: NDArray[np.uint64] = (tokens.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(30)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    return mixed
-
-
-@dataclass(slots=True)
-class TokenCounts:
-    """Tokens of a run.
-
-    ``requested``: every request read by itself. ``distinct``: the nodes of the trie of the whole run. ``computed``:
-    what went through the model.
-    """
+class TokenCounts(NamedTuple):
+    """Tokens of a run: those of all requests, each read by itself, and those that went through the model."""
 
     requested: int = 0
-    distinct: int = 0
     computed: int = 0
-
-    def __str__(self) -> str:
-        if self.computed < self.requested:
-            return f"read {self.computed:,} tokens instead of {self.requested:,}: beginnings that prompts share, once"
-        return f"read {self.computed:,} tokens; the requests have {self.requested:,}"
-
-
-class NodeCounter:
-    """Counts the distinct nodes of a run's tries: a node that comes again in a later trie is not counted again."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._hashes: NDArray[np.uint64] = np.zeros(0, np.uint64)
-        self._uncounted: list[NDArray[np.uint64]] = []
-
-    def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Take the nodes of a trie. They are counted later, many at a time: a GPU waits for the first row now."""
-        self._uncounted.append(hashes)
-        if sum(map(len, self._uncounted)) >= _MAX_UNCOUNTED_NODES:
-            self._count_new()
-
-    @property
-    def count(self) -> int:
-        """The number of distinct nodes so far. Once the table is full, nodes outside of it always count as new."""
-        self._count_new()
-        return self._count
-
-    def _count_new(self) -> None:
-        given = np.unique(np.concatenate([self._hashes[:0], *self._uncounted]))
-        self._uncounted.clear()
-        new = given[~contains(self._hashes, given)]
-        self._count += len(new)
-        if len(new) and len(self._hashes) < _MAX_COUNTED_NODES:
-            # The table stays sorted. A stable sort merges two sorted runs in one pass.
-            self._hashes = np.sort(np.concatenate([self._hashes, new]), kind="stable")
 
 
 def contains(ordered: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
@@ -370,7 +308,6 @@ def _reorder(trie: Trie, common: int, edges: Ints, order: Ints) -> Trie:
         nodes=[places[nodes] for nodes in trie.nodes],
         shared_prefixes=[(tokens, int(places[place])) for tokens, place in trie.shared_prefixes],
         cached_nodes=[places[path] for path in trie.cached_nodes],
-        hashes=trie.hashes[old],
     )
 
 
