@@ -8,7 +8,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, TypeVar
 
-from kshot.backends.hf.checking import readable_media as hf_media
+from kshot.backends.hf.loading import readable_media as hf_media
 from kshot.backends.making import MODELS, is_search_engine, names_search_engine, options_taken, with_read_options
 from kshot.backends.replay import open_recording
 from kshot.backends.search.recorded import is_recorded_run

@@ -36,7 +36,7 @@ MODELS = Registry(
             "hf:PATH_OR_ID",
             needs_argument=True,
             packages=("torch", "transformers"),
-            check="kshot.backends.hf.checking:check_model",
+            check="kshot.backends.hf.loading:check_model",
         ),
         Entry(
             "vllm",

@@ -37,7 +37,7 @@ class Echo:
 """
 CHECK = """
 import sys
-from kshot.backends.hf.checking import check_model
+from kshot.backends.hf.loading import check_model
 from kshot.core.errors import BackendError
 for name in sys.argv[1:]:
     try:

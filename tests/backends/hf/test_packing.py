@@ -14,9 +14,9 @@ transformers = pytest.importorskip("transformers")
 
 from kshot.backends.hf import model_runner  # noqa: E402
 from kshot.backends.hf import tokens as hf_tokens  # noqa: E402
-from kshot.backends.hf.continuous_batching import SlotBatch  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.packing import PackedModel  # noqa: E402
+from kshot.backends.hf.sampling import SlotBatch  # noqa: E402
 from kshot.backends.hf.tokens import EncodedText, IncrementalEncoder  # noqa: E402
 from kshot.backends.hf.trie import (  # noqa: E402
     RowLengths,

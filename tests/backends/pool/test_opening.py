@@ -60,7 +60,7 @@ def test_recordings_are_refused(tmp_path, monkeypatch):
 
 def test_what_only_the_main_script_has_is_refused(tmp_path, monkeypatch):
     from kshot.backends.adapters import CallableModel
-    from kshot.backends.pool.travelling import PackedObject
+    from kshot.backends.pool.model import PackedObject
 
     def here(prompt):
         return prompt

@@ -6,9 +6,8 @@ import pytest
 
 from kshot.backends.hf.model import Transformers
 from kshot.backends.pool.dispatcher import Dispatcher
-from kshot.backends.pool.model import PooledModel, open_spec
+from kshot.backends.pool.model import PooledModel, TravellingFiles, open_spec
 from kshot.backends.pool.processes import Processes
-from kshot.backends.pool.travelling import TravellingFiles
 from kshot.core.records import Loglik, Prompt
 from tests.cases import some
 from tests.tiny_models import CORPUS, ask_all, distinct_prefixes

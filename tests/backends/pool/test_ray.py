@@ -344,8 +344,7 @@ def test_a_ray_without_tokens_is_refused(folder, monkeypatch):
 def test_files_travel_to_other_machines(tmp_path, monkeypatch):
     """A copy is opened where the file itself is not, under the same name and fingerprint, with its neighbours."""
     from kshot.backends import open_model
-    from kshot.backends.pool.model import open_spec
-    from kshot.backends.pool.travelling import TravellingFiles
+    from kshot.backends.pool.model import TravellingFiles, open_spec
 
     (here := tmp_path / "here").mkdir()
     (elsewhere := tmp_path / "elsewhere").mkdir()
@@ -371,7 +370,7 @@ def test_files_travel_to_other_machines(tmp_path, monkeypatch):
 
 
 def test_a_device_map_travels_to_other_machines(tmp_path, monkeypatch):
-    from kshot.backends.pool.travelling import TravellingFiles
+    from kshot.backends.pool.model import TravellingFiles
 
     (here := tmp_path / "here").mkdir()
     monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "elsewhere"))

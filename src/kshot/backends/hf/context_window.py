@@ -9,17 +9,10 @@ from typing import TypeAlias
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
 from kshot.backends.texts import Pieces, TextInProgress, scored_pieces, unscorable, written_pieces
-from kshot.core.errors import BackendError, UsageError
+from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Generate, Generated, Loglik, Scored, Usage
 
 TokenIds: TypeAlias = tuple[int, ...]
-
-
-def cuts_left(truncate: str | None) -> bool:
-    """Whether prompts that are too long are cut from the left; any other value is an error."""
-    if truncate not in (None, "left"):
-        raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
-    return truncate == "left"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 
 from kshot.backends.hf.compiling import CompiledModel, compiling_obstacle
-from kshot.backends.hf.continuous_batching import write_texts
 from kshot.backends.hf.loading import input_device, invalid_logits, is_split, out_of_memory
 from kshot.backends.hf.packing import PackedModel
-from kshot.backends.hf.sampling import restart, split_into_batches, write_rows
-from kshot.backends.hf.scoring import PendingRows, TokenizedLoglik, finish_first, score_trie
+from kshot.backends.hf.sampling import restart, split_into_batches, write_rows, write_texts
+from kshot.backends.hf.scoring import PendingRows, TokenizedLoglik, TriePass, finish_first, score_trie
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
 from kshot.backends.hf.trie import (
     IdArray,
@@ -26,7 +25,6 @@ from kshot.backends.hf.trie import (
     cut_into_blocks,
     plan_tree_batches,
 )
-from kshot.backends.hf.trie_pass import TriePass
 from kshot.backends.texts import TextInProgress
 from kshot.core.errors import BackendError
 from kshot.core.records import Likelihood, Loglik, Scored

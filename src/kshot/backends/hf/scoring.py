@@ -4,18 +4,182 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from kshot.backends.hf.loading import invalid_logits
-from kshot.backends.hf.packing import PackedModel
+from kshot.backends.hf.loading import invalid_logits, out_of_memory
+from kshot.backends.hf.packing import KeyValues, PackedModel
 from kshot.backends.hf.tokens import TokenSpan
-from kshot.backends.hf.trie import Ints, TokenSequence, Trie
-from kshot.backends.hf.trie_pass import ComputedRow, TriePass
+from kshot.backends.hf.trie import (
+    Ints,
+    TokenSequence,
+    Trie,
+    contains,
+    is_near_duplicate,
+    make_tree_batch,
+    max_rows,
+    next_block_end,
+)
 from kshot.backends.texts import ScoredSpans
 from kshot.core.records import Likelihood, Loglik, Scored
+
+# ---- one pass over a trie, row by row: what is computed next, and which ancestors the cache must hold ----
+
+_LEFTOVER_FACTOR = 1.25
+"""On a GPU, the last batch may be larger by this factor, so that no few rows are left over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedRow:
+    """A run of the trie that has been computed: its places, and the logits at the wanted ones among them."""
+
+    first: int
+    last: int
+    wanted: Ints
+    logits: Any
+
+
+class TriePass:
+    """One pass over a trie: each ``step`` computes the next row, after its ancestors are in the cache."""
+
+    def __init__(self, model: PackedModel, trie: Trie, wanted: Ints) -> None:
+        self._model, self._trie, self._wanted = model, trie, wanted
+        self._cached_places = np.zeros(0, np.int64)
+        self._place = 0
+        # The model may replace its prefixes during this pass; the trie refers to those of now.
+        self._prefixes = list(model.prefixes)
+        model.keep_places(np.zeros(0, np.int64))  # the cache is empty; its buffers stay
+        self._cached_runs = self._find_cached_runs()
+        # Tree batches compute the common beginning themselves.
+        self._row_edges = trie.row_edges.tolist()
+        if self._row_edges and self._row_edges[0] == trie.common_length:
+            self._place = trie.common_length
+
+    @property
+    def done(self) -> bool:
+        """Whether all of the trie is computed."""
+        return self._place >= len(self._trie)
+
+    @property
+    def place(self) -> int:
+        """The place where the next row begins."""
+        return self._place
+
+    def _find_cached_runs(self) -> dict[int, tuple[int, int, int]]:
+        """Find the runs of places that are cached: their first place → which prefix, from which depth to which."""
+        taken = np.zeros(len(self._trie), bool)
+        found: dict[int, tuple[int, int, int]] = {}
+        for which, whole in enumerate(self._trie.cached_nodes):
+            # Keys and values are cached, logits are not: a path is used up to the first place with wanted logits.
+            path = whole[: int(np.append(contains(self._wanted, whole), True).argmax())]
+            fresh = ~taken[path]
+            taken[path] = True
+            breaks = np.flatnonzero((np.diff(path) != 1) | (np.diff(fresh) != 0)) + 1
+            for run in np.split(np.arange(len(path)), breaks):
+                if len(run) and fresh[run[0]]:
+                    found[int(path[run[0]])] = (which, int(run[0]), int(run[-1]) + 1)
+        return found
+
+    def _path_to(self, place: int) -> Ints:
+        """Return where in the cache the path to a place of the last row is, the place included."""
+        cached = self._cached_places
+        return np.flatnonzero((cached <= place) & (self._trie.ends[cached] > place))
+
+    def copy_states(self, place: int) -> KeyValues:
+        """Copy the keys and values of the path to a place of the last row."""
+        return self._model.copy_states(self._path_to(place))
+
+    def step(self, before: int | None = None) -> ComputedRow:
+        """Compute the next row or tree batch; a row ends before the place ``before``."""
+        if self._row_edges and self._place >= self._row_edges[0]:
+            return self._compute_batch()
+        self._update_cache()
+        first, limit = self._place, len(self._trie) if before is None else before
+        limit = min([limit, *self._row_edges[:1], *(place for place in self._cached_runs if place > first)])
+        if first < self._trie.blocks_end:
+            limit = min(limit, next_block_end(first, self._model.row_lengths.block_tokens))
+        model, first_wanted = self._model, int(np.searchsorted(self._wanted, first))
+        if first_wanted + model.max_wanted < len(self._wanted):
+            limit = min(limit, int(self._wanted[first_wanted + model.max_wanted]))
+        while True:
+            length = model.row_lengths.row_tokens
+            last = min(first + length, limit)
+            try:
+                return self._compute_row(first, last, full=last - first == length)
+            except model.torch.OutOfMemoryError as error:
+                model.keep_places(np.arange(len(self._cached_places)))
+                self._halve(last - first, last - first, error)
+
+    def _compute_row(self, first: int, last: int, *, full: bool) -> ComputedRow:
+        model, trie = self._model, self._trie
+        places = np.concatenate([self._cached_places, np.arange(first, last)])
+        wanted = self._wanted[slice(*np.searchsorted(self._wanted, [first, last]))]
+        logits = model.compute_row(
+            trie.tokens[first:last],
+            trie.depths[first:last],
+            first,
+            trie.ends[places],
+            wanted,
+            one_off=model.alone or not full,
+        )
+        self._cached_places, self._place = places, last
+        for tokens, place in trie.shared_prefixes:
+            if first <= place < last and not is_near_duplicate(tokens, model.cached_tokens()):
+                model.cache_prefix(tokens, self._path_to(place))
+        return ComputedRow(first, last, wanted, logits)
+
+    def _compute_batch(self) -> ComputedRow:
+        """Compute small trees, as the rows of a batch."""
+        model, trie = self._model, self._trie
+        at = int(np.searchsorted(trie.row_edges, self._place))
+        while True:
+            tokens = model.row_lengths.batch_tokens
+            count = max_rows(trie, at, tokens, self._wanted, model.max_wanted)
+            left = len(trie.row_edges) - 1 - at
+            if model.is_cuda and count < left:
+                # Batches come in few sizes, because each size needs its kernels.
+                count = left if left <= count * _LEFTOVER_FACTOR else 1 << (count.bit_length() - 1)
+            first, last = int(trie.row_edges[at]), int(trie.row_edges[at + count])
+            wanted = self._wanted[slice(*np.searchsorted(self._wanted, [first, last]))]
+            batch = make_tree_batch(trie, at, at + count)
+            try:
+                logits = model.compute_batch(batch, batch.flat_places[wanted - first], one_off=count == left)
+            except model.torch.OutOfMemoryError as error:
+                self._halve(count, batch.tokens.size, error)
+                continue
+            self._place = last
+            return ComputedRow(first, last, wanted, logits)
+
+    def _update_cache(self) -> None:
+        """Drop the places that are no ancestors of the next one, and append those that come from a cached prefix."""
+        kept = np.flatnonzero(self._trie.ends[self._cached_places] > self._place)
+        if len(kept) < len(self._cached_places):
+            self._model.keep_places(kept)
+            self._cached_places = self._cached_places[kept]
+        while (run := self._cached_runs.pop(self._place, None)) is not None:
+            which, start, stop = run
+            self._model.append_states(self._prefixes[which].states, start, stop)
+            added = np.arange(self._place, self._place + stop - start)
+            self._cached_places = np.concatenate([self._cached_places, added])
+            self._place += stop - start
+
+    def _halve(self, parts: int, tokens: int, error: Exception) -> None:
+        """After out of memory, allow half the tokens from now on. A single part cannot be halved.
+
+        Nor may the rows of a request alone depend on how much memory is free.
+        """
+        model = self._model
+        if parts <= 1 or model.alone:
+            raise out_of_memory(model.name, model.device) from error
+        model.row_lengths.limit_to(tokens // 2)
+        if model.is_cuda:
+            model.torch.cuda.empty_cache()
+
+
+# ---- what is scored ----
 
 _MAX_FLOAT32_LOGITS = 1 << 26
 """Logits that are converted to float32 at a time."""

@@ -14,10 +14,17 @@ from kshot.backends.checking import is_server
 from kshot.backends.making import names_search_engine
 from kshot.backends.pool.contract import Job, Launcher, OpenJob
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
-from kshot.backends.pool.model import PooledModel, check_computes, check_poolable, open_object, open_spec
+from kshot.backends.pool.model import (
+    PackedObject,
+    PooledModel,
+    TravellingFiles,
+    check_computes,
+    check_poolable,
+    open_object,
+    open_spec,
+)
 from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.settings import PoolSettings
-from kshot.backends.pool.travelling import PackedObject, TravellingFiles
 from kshot.backends.pool.worker import WorkQueue
 from kshot.backends.search.specs import builds_shards
 from kshot.core.errors import BackendError, UsageError

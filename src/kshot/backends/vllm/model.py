@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-from kshot.backends.hf.context_window import ContextWindow, TokenIds, cuts_left
-from kshot.backends.hf.loading import ModelFiles, choose_dtype
-from kshot.backends.hf.sampling import drawn_seed, generated_response
-from kshot.backends.hf.scoring import TokenizedLoglik
-from kshot.backends.hf.tokens import PromptTokenizer
-from kshot.backends.texts import TextInProgress, replace_surrogates
-from kshot.core import hub
-from kshot.core.errors import BackendError, UsageError
-from kshot.core.protocols import Abilities, RequestQueue
-from kshot.core.records import Failed, Generate, Likelihood, Loglik, Request, Response
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 import gc
 import json
+import math
 import os
 import sys
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
-from kshot.backends.hf import checking
-from kshot.backends.hf.loading import invalid_logits
+from kshot.backends.hf import loading
+from kshot.backends.hf.context_window import ContextWindow, TokenIds
+from kshot.backends.hf.loading import ModelFiles, choose_dtype, cuts_left, invalid_logits
+from kshot.backends.hf.sampling import drawn_seed, generated_response
+from kshot.backends.hf.scoring import TokenizedLoglik
+from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
+from kshot.backends.texts import TextInProgress, replace_surrogates
+from kshot.core import hub
+from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import require
 from kshot.core.hub import quote_error
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from kshot.backends.hf.context_window import TokenIds
-    from kshot.backends.hf.tokens import TokenSpan
-
+from kshot.core.protocols import Abilities, RequestQueue
+from kshot.core.records import Failed, Generate, Likelihood, Loglik, Request, Response
 
 # ---- which sequences vLLM reads, and what it is asked about each of them ----
 
@@ -284,7 +272,7 @@ def _stdout_to_stderr() -> Iterator[None]:
 def check_model(path: str, *, engine_option: Sequence[str] = (), **options: Any) -> None:
     """Refuse options that cannot work, a folder that is not a whole model, and a hub name that cannot be fetched."""
     parse_engine_options(engine_option)
-    checking.check_model(path, **options)
+    loading.check_model(path, **options)
 
 
 # ---- the model ----
