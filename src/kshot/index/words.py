@@ -23,8 +23,7 @@ will with
 """
 _ENGLISH_STOPWORDS = frozenset(_LUCENE_STOPWORDS.split())
 """Lucene's list, which the package bm25s has as well."""
-STEMS = ("none", "english")
-STOPWORDS = ("none", "english")
+LANGUAGES = ("none", "english")
 
 
 class Words:
@@ -35,10 +34,9 @@ class Words:
 
     def __init__(self, stem: str = "none", stopwords: str = "none") -> None:
         """Choose the language of endings and of function words."""
-        if stem not in STEMS:
-            raise UsageError(f"stem is {stem!r}; it must be one of {', '.join(STEMS)}")
-        if stopwords not in STOPWORDS:
-            raise UsageError(f"stopwords is {stopwords!r}; it must be one of {', '.join(STOPWORDS)}")
+        for name, value in (("stem", stem), ("stopwords", stopwords)):
+            if value not in LANGUAGES:
+                raise UsageError(f"{name} is {value!r}; it must be one of {', '.join(LANGUAGES)}")
         self.stem, self.stopwords = stem, stopwords
         self.fingerprint = f"words1 stem={stem} stopwords={stopwords}"
         if stem != "none":

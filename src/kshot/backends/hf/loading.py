@@ -308,7 +308,9 @@ def check_options(
     if device is not None and not _DEVICE.fullmatch(device):
         raise UsageError(f"there is no device {device!r}", hint="Use cpu, cuda or cuda:N.")
     cuts_left(truncate)
-    check_compile(compile, deterministic=deterministic)
+    if compile and deterministic:  # a compiler chooses how numbers are summed up
+        what = "--deterministic cannot be promised for a model with compile=yes"
+        raise UsageError(what, hint="Leave --deterministic or compile=yes out.")
     read_device_map(device_map, device=device, deterministic=deterministic)
 
 
@@ -317,13 +319,6 @@ def cuts_left(truncate: str | None) -> bool:
     if truncate not in (None, "left"):
         raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
     return truncate == "left"
-
-
-def check_compile(compiles: bool, *, deterministic: bool) -> None:  # noqa: FBT001 - the option itself
-    """Refuse compiled parts where the same bytes are promised: a compiler chooses how numbers are summed up."""
-    if compiles and deterministic:
-        what = "--deterministic cannot be promised for a model with compile=yes"
-        raise UsageError(what, hint="Leave --deterministic or compile=yes out.")
 
 
 def _check_hub_name(name: str, revision: str) -> None:

@@ -16,7 +16,6 @@ from kshot.backends.hf.context_window import ContextWindow
 from kshot.backends.hf.loading import (
     PROCESSOR_FILES,
     ModelFiles,
-    check_compile,
     check_deterministic_device,
     check_options,
     check_split,
@@ -289,8 +288,8 @@ class Transformers:
         revision: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
-        check_options(batch_size=batch_size, row_tokens=row_tokens, max_length=max_length, padding_side=padding_side)
-        check_compile(compile, deterministic=deterministic)
+        sizes: Any = {"batch_size": batch_size, "row_tokens": row_tokens, "max_length": max_length}
+        check_options(**sizes, padding_side=padding_side, compile=compile, deterministic=deterministic)
         self._device_map = read_device_map(device_map, device=device, deterministic=deterministic)
         self._torch, self._library = hub.import_transformers()
         if path == "embedded":

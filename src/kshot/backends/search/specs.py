@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from kshot.backends.adapters import as_model
@@ -86,7 +87,7 @@ def make_search_engine(text: str, options: SharedOptions | None = None) -> Searc
         known = ", ".join(entry.written for entry in SEARCH_ENGINES.entries())
         raise UsageError(f"there is no search engine {text!r}", hint=f"Write one of: {known}.")
     require(text, *search_engine_packages(text))
-    return _READERS.get(kind, _plain)(kind, text[len(kind) :], options or {})
+    return _READERS.get(kind, partial(_plain, kind))(text[len(kind) :], options or {})
 
 
 def search_engine_kind(text: str) -> str | None:
@@ -180,26 +181,25 @@ def _plain(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
     return made
 
 
-def _fts5(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
-    spec = _parsed(kind, rest)
+def _fts5(rest: str, options: SharedOptions) -> SearchEngine:
+    spec = _parsed("fts5", rest)
     if spec.argument:
         raise UsageError(f"nothing can follow its name: {spec.argument!r}", where=spec.shown)
-    return _plain(kind, rest, options)
+    return _plain("fts5", rest, options)
 
 
-def _bm25(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
+def _bm25(rest: str, options: SharedOptions) -> SearchEngine:
     from kshot.backends.search.bm25 import Bm25, Bm25Disk
 
-    spec = _parsed(kind, rest)
+    spec = _parsed("bm25", rest)
     if spec.argument not in {"", "disk"}:
         raise UsageError(f"there is no bm25 {spec.argument!r}", where=spec.shown, hint="Write bm25 or bm25:disk.")
     return construct(Bm25Disk if spec.argument else Bm25, spec, **options)
 
 
-def _rerank(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
+def _rerank(rest: str, options: SharedOptions) -> SearchEngine:
     from kshot.backends.search.neural import Rerank
 
-    del kind
     spec, search_engine = _rerank_parts(rest)
     return construct(Rerank, spec, spec.argument, _part(search_engine, options), **options)
 
@@ -214,10 +214,9 @@ def _rerank_parts(rest: str) -> tuple[Spec, str]:
     return spec, tail[0]
 
 
-def _hybrid(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
+def _hybrid(rest: str, options: SharedOptions) -> SearchEngine:
     from kshot.backends.search.hybrid import Hybrid
 
-    del kind
     fusion, parts = _hybrid_parts(rest)
     made = Hybrid([_part(part, options) for part, _ in parts], fusion=fusion, weights=[weight for _, weight in parts])
     if not rest:
@@ -260,15 +259,15 @@ def _part(text: str, options: SharedOptions) -> IndexSearchEngine:
     return made
 
 
-def _replay(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
+def _replay(rest: str, _options: SharedOptions) -> SearchEngine:
+    from kshot.backends.search.recorded import RecordedSearchEngine
+
     if not rest.startswith(":") or rest == ":":
-        raise UsageError("it needs a file", where=f"{kind}{rest}", hint="Write replay:FILE or replay:FILE#SYSTEM.")
-    del options  # a recording has none
-    made: SearchEngine = SEARCH_ENGINES.get(kind).load()(rest[1:])
-    return made
+        raise UsageError("it needs a file", where=f"replay{rest}", hint="Write replay:FILE or replay:FILE#SYSTEM.")
+    return RecordedSearchEngine(rest[1:])
 
 
-_READERS: dict[str, Callable[[str, str, SharedOptions], SearchEngine]] = {
+_READERS: dict[str, Callable[[str, SharedOptions], SearchEngine]] = {
     "fts5": _fts5,
     "bm25": _bm25,
     "hybrid": _hybrid,
