@@ -28,30 +28,26 @@ def tantivy_package() -> Any:
 
 def write_tantivy(folder: Path, texts: Iterable[str]) -> None:
     """Index texts into an empty folder; their words stand between white space."""
-    try:
-        _write(folder, texts)
-    except ValueError as exc:  # so tantivy reports an error of the disk
-        raise unwritten(folder, exc) from exc
-
-
-def _write(folder: Path, texts: Iterable[str]) -> None:
     tantivy = tantivy_package()
     schema = tantivy.SchemaBuilder()
     schema.add_text_field("words", tokenizer_name=_TOKENIZER, index_option="freq")
     schema.add_unsigned_field("position", fast=True, indexed=True)
-    index = tantivy.Index(schema.build(), path=str(folder))
-    _register_tokenizer(index)
-    writer = index.writer(_WRITER_BYTES, min(os.cpu_count() or 1, _MAX_WRITER_THREADS))
     try:
-        for position, text in enumerate(texts):
-            document = tantivy.Document()
-            document.add_text("words", text)
-            document.add_unsigned("position", position)
-            writer.add_document(document)
-        writer.commit()
-        writer.wait_merging_threads()
-    finally:
-        del writer  # its threads end with it; an error would keep it, and they would write into a folder that goes
+        index = tantivy.Index(schema.build(), path=str(folder))
+        _register_tokenizer(index)
+        writer = index.writer(_WRITER_BYTES, min(os.cpu_count() or 1, _MAX_WRITER_THREADS))
+        try:
+            for position, text in enumerate(texts):
+                document = tantivy.Document()
+                document.add_text("words", text)
+                document.add_unsigned("position", position)
+                writer.add_document(document)
+            writer.commit()
+            writer.wait_merging_threads()
+        finally:
+            del writer  # its threads end with it; an error would keep it, and they would write into a folder that goes
+    except ValueError as exc:  # so tantivy reports an error of the disk
+        raise unwritten(folder, exc) from exc
 
 
 def _register_tokenizer(index: Any) -> None:

@@ -427,13 +427,6 @@ def whole_number(name: str, value: Any) -> int:
     return number
 
 
-def column_name(name: str, value: Any) -> str:
-    """Return the name of a column; any other value is an error that names the option."""
-    if not isinstance(value, str):
-        raise BadValue(f"{name} is {value!r:.60}; it must be the name of a column")
-    return value
-
-
 def checked_seed(seed: int | None) -> int:
     """Return the seed, or a new one where none is given; runs record it, so that they can be repeated."""
     if seed is None:

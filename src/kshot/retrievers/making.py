@@ -85,11 +85,7 @@ def select(retriever: Retriever) -> Callable[[int], list[int]]:
 
     The first call computes the choice for all rows, so the order of calls changes nothing.
     """
-
-    def selector(row: int) -> list[int]:
-        return list(retriever.chosen[row])
-
-    return selector
+    return lambda row: list(retriever.chosen[row])
 
 
 def retriever_class(spec: Spec) -> type[Retriever]:

@@ -11,7 +11,7 @@ from operator import index as as_index
 from typing import Any
 
 from kshot.core.errors import BadValue
-from kshot.retrievers.base import Retriever, column_name, equal
+from kshot.retrievers.base import Retriever, equal
 
 
 class ZeroRetriever(Retriever):
@@ -217,7 +217,9 @@ class XiezhiRetriever(Retriever):
     def __init__(self, dataset: Any, *positional: Any, labels_column: str = _LABELS, **options: Any) -> None:
         """Take the options of every retriever, and the column of the labels."""
         super().__init__(dataset, *positional, **options)
-        self.labels_column = column_name("labels_column", labels_column)
+        if not isinstance(labels_column, str):
+            raise BadValue(f"labels_column is {labels_column!r:.60}; it must be the name of a column")
+        self.labels_column = labels_column
 
     @classmethod
     def list_columns(cls, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -203,14 +203,6 @@ _earlier: dict[str, bool] = {}
 """How the switches stood before the first of these models."""
 
 
-def check_deterministic_device(device: Any, name: str) -> None:
-    """Refuse a device for which nothing can be promised."""
-    if device.type not in ("cpu", "cuda"):
-        raise UsageError(
-            f"deterministic cannot be promised on the device {device}", where=name, hint="Use cpu or cuda."
-        )
-
-
 def machine_facts(device: Any, torch: Any, transformers: Any) -> list[Any]:
     """Return what the bits of an answer depend on: versions, the kind of device, and on a CPU the number of threads.
 

@@ -16,7 +16,6 @@ from kshot.backends.hf.context_window import ContextWindow
 from kshot.backends.hf.loading import (
     PROCESSOR_FILES,
     ModelFiles,
-    check_deterministic_device,
     check_options,
     check_split,
     choose_dtype,
@@ -305,7 +304,9 @@ class Transformers:
         self._max_length = max_length
         self._window = ContextWindow(self.name, self.context_limit, self.context_limit, cuts_left(truncate))
         if deterministic:
-            check_deterministic_device(self._device, self.name)
+            if self._device.type not in ("cpu", "cuda"):
+                what = f"deterministic cannot be promised on the device {self._device}"
+                raise UsageError(what, where=self.name, hint="Use cpu or cuda.")
             batch_size = 1
         self._batch_size = batch_size or (_GPU_BATCH_SIZE if self._device.type == "cuda" else _CPU_BATCH_SIZE)
         self._eos_ids: frozenset[int] = frozenset()

@@ -57,24 +57,20 @@ class Fts5(IndexSearchEngine):
         """Index the corpus, or open the file that holds it."""
 
         def build(folder: Path) -> None:
+            rows = enumerate(read_texts(corpus, _clean, store, "fts5 index", step=_PROGRESS_PASSAGES))
             try:
-                _write(folder / _FILE, corpus, store)
+                with closing(sqlite3.connect(folder / _FILE)) as file:
+                    file.execute("PRAGMA journal_mode = OFF")  # the store removes an unfinished file
+                    file.execute("PRAGMA synchronous = OFF")
+                    file.execute("CREATE VIRTUAL TABLE passages USING fts5(text, content='', tokenize='unicode61')")
+                    file.executemany("INSERT INTO passages (rowid, text) VALUES (?, ?)", rows)
+                    file.execute("INSERT INTO passages (passages) VALUES ('optimize')")
+                    file.commit()
             except sqlite3.Error as exc:
                 raise unwritten(folder, exc) from exc
 
         key = {"engine": "fts5", "version": 1, "tokenizer": "unicode61", "corpus": corpus.digest}
         return _Fts5Index(store.built(self.name, key, build))
-
-
-def _write(path: Path, corpus: Corpus, store: IndexStore) -> None:
-    with closing(sqlite3.connect(path)) as file:
-        file.execute("PRAGMA journal_mode = OFF")  # the store removes an unfinished file
-        file.execute("PRAGMA synchronous = OFF")
-        file.execute("CREATE VIRTUAL TABLE passages USING fts5(text, content='', tokenize='unicode61')")
-        rows = enumerate(read_texts(corpus, _clean, store, "fts5 index", step=_PROGRESS_PASSAGES))
-        file.executemany("INSERT INTO passages (rowid, text) VALUES (?, ?)", rows)
-        file.execute("INSERT INTO passages (passages) VALUES ('optimize')")
-        file.commit()
 
 
 def _clean(text: str) -> str:
