@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import BackendError, BadValue
 from kshot.index import vectors
-from kshot.index.vectors import RowFile, TopK, Vectors, open_vectors
+from kshot.index.vectors import TopK, Vectors, open_vectors, write_vectors
 
 
 def plain(rows, starts, queries, k, among):
@@ -54,9 +54,8 @@ def test_top_of_nothing():
 
 def test_a_file_is_mapped_and_half_precision_is_searched_in_single(tmp_path):
     rows = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float16)
-    with RowFile(tmp_path / "rows.npy", 8, "float16") as file:
-        for part in np.array_split(rows, 7):
-            file.add(part)
+    parts = np.array_split(rows, 7)
+    write_vectors(tmp_path, [{"rows": part, "counts": np.ones(len(part), np.int64)} for part in parts])
     opened = Vectors(tmp_path / "rows.npy")
     assert opened.rows.dtype == np.float16
     assert np.array_equal(opened.rows, rows)

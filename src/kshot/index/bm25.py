@@ -51,11 +51,6 @@ class WordCounts(NamedTuple):
         """In how many texts each word stands."""
         return np.bincount(self.words, minlength=len(self.vocabulary))
 
-    @property
-    def average_length(self) -> float:
-        """The mean number of words in a text."""
-        return average_length(self.lengths)
-
 
 def average_length(lengths: Ints) -> float:
     """Return the mean number of words in a text."""
@@ -449,7 +444,7 @@ class OkapiScores:
         self._vocabulary, self._size, self._k1 = counts.vocabulary, len(counts.lengths), k1
         self._postings = by_word(counts, counts.counts.astype(np.float64))
         self._idf = self._floored(counts.document_frequencies.tolist())
-        average = counts.average_length or 1.0
+        average = average_length(counts.lengths) or 1.0
         self._norm: Doubles = k1 * (1 - b + b * counts.lengths.astype(np.float64) / average)
 
     def _floored(self, frequencies: Sequence[int]) -> list[float]:

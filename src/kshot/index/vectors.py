@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -122,45 +121,26 @@ def open_vectors(folder: Path) -> Vectors:
 
 
 def write_vectors(folder: Path, parts: Iterable[Mapping[str, Array]]) -> None:
-    """Write what ``open_vectors`` opens: the ``rows`` of all parts; each passage has as many as ``counts`` says."""
-    counts = [np.zeros(0, dtype=np.int64)]
-    with ExitStack() as stack:
-        file: RowFile | None = None
+    """Write what ``open_vectors`` opens: the ``rows`` of all parts; each passage has as many as ``counts`` says.
+
+    There is at least one part. The header of the rows is written again at the end, when their number is known.
+    """
+    counts, total, header_bytes = [np.zeros(0, dtype=np.int64)], 0, 0
+    header: dict[str, Any] = {}
+    with (folder / "rows.npy").open("wb+") as file:
         for part in parts:
             rows = part["rows"]
-            file = file or stack.enter_context(RowFile(folder / "rows.npy", rows.shape[1], rows.dtype.name))
-            file.add(rows)
+            if not header:
+                header = {"descr": rows.dtype.str, "fortran_order": False, "shape": (0, rows.shape[1])}
+                np.lib.format.write_array_header_1_0(file, header)  # pads, so that a larger shape has room
+                header_bytes = file.tell()
+            file.write(np.ascontiguousarray(rows).tobytes())
+            total += len(rows)
             counts.append(part["counts"])
+        file.seek(0)
+        np.lib.format.write_array_header_1_0(file, header | {"shape": (total, *header["shape"][1:])})
+        assert file.tell() == header_bytes  # noqa: S101 - a longer one would overwrite the first rows
     np.save(folder / "starts.npy", np.concatenate(([0], np.cumsum(np.concatenate(counts)))))
-
-
-@final
-class RowFile:
-    """A ``.npy`` file that rows are added to, however many they become: the header is written again at the end."""
-
-    def __init__(self, path: Path, width: int, dtype: str = "float32") -> None:
-        self._dtype, self._width, self._count = np.dtype(dtype), width, 0
-        self._stream = path.open("wb+")
-        self._write_header()
-        self._header_size = self._stream.tell()
-
-    def _write_header(self) -> None:
-        shape = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._count, self._width)}
-        np.lib.format.write_array_header_1_0(self._stream, shape)  # pads, so that a larger shape has room
-
-    def add(self, rows: Array) -> None:
-        """Write more rows."""
-        self._stream.write(np.ascontiguousarray(rows, dtype=self._dtype).tobytes())
-        self._count += len(rows)
-
-    def __enter__(self) -> RowFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with self._stream:  # a full disk may refuse the header
-            self._stream.seek(0)
-            self._write_header()
-            assert self._stream.tell() == self._header_size  # noqa: S101 - a longer one would overwrite the first rows
 
 
 class TopK:

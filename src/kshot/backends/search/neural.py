@@ -108,33 +108,17 @@ class Dense(IndexSearchEngine):
             Dense, window=window, stride=stride, query_prompt=query_prompt, passage_prompt=passage_prompt
         )
         window = _usual_window(window, model)
-        self._model, self._window, self._stride, self._batch_size = model, window, stride, batch_size
-        self._prompts = query_prompt, passage_prompt
-        self._encoder = encoders.sentence_encoder(folder, device)
-        self._coder = _SentenceCoder(self._encoder, batch_size, query_prompt, passage_prompt)
-        self._digest = model_digest(folder)
-        self.fingerprint = f"dense {self._digest} window={window} stride={stride} prompts={self._prompts!r}"
+        encoder, digest = encoders.sentence_encoder(folder, device), model_digest(folder)
+        self._coder = _SentenceCoder(encoder, batch_size, query_prompt, passage_prompt)
+        self._work = _EncodePassages(self._coder, model, window, stride, "float32", batch_size, 2)
+        self._key = {"format": _FORMAT, "model": digest, "window": window, "stride": stride, "prompt": passage_prompt}
+        prompts = query_prompt, passage_prompt
+        self.fingerprint = f"dense {digest} window={window} stride={stride} prompts={prompts!r}"
 
     def open(self, corpus: Corpus, store: IndexStore, /) -> _DenseIndex:
         """Encode the corpus, or open its vectors; the model is loaded only to encode, and for the first query."""
-        key = {
-            "format": _FORMAT,
-            "model": self._digest,
-            "window": self._window,
-            "stride": self._stride,
-            "prompt": self._prompts[1],
-            "corpus": corpus.digest,
-        }
-        work = _EncodePassages(self._coder, self._model, self._window, self._stride, "float32", self._batch_size, 2)
-        return _DenseIndex(self, store.sharded("dense", key, _shards(self.name, work, corpus, write_vectors)))
-
-    def encode_queries(self, queries: Sequence[str]) -> Array:
-        """Return the vectors of queries."""
-        encoder = self._encoder
-        prompt = encoder.prompt("query", self._prompts[0])
-        rows = encoder.vectors(queries, "query", prompt, self._batch_size)
-        rows[[not len(tokens.ids) for _, tokens in tokenised(encoder.tokenizer, queries)]] = 0
-        return rows
+        index = _shards(self.name, self._work, corpus, write_vectors)
+        return _DenseIndex(self._coder, store.sharded("dense", self._key | {"corpus": corpus.digest}, index))
 
 
 class _SentenceCoder:
@@ -154,16 +138,23 @@ class _SentenceCoder:
         prompt = self.encoder.prompt("passage", self._passage_prompt)
         return list(self.encoder.vectors(texts, "passage", prompt, self._batch_size)[:, None])
 
+    def query_rows(self, queries: Sequence[str]) -> Array:
+        """Return the vectors of queries, those without a word as zeros."""
+        prompt = self.encoder.prompt("query", self._query_prompt)
+        rows = self.encoder.vectors(queries, "query", prompt, self._batch_size)
+        rows[[not len(tokens.ids) for _, tokens in tokenised(self.encoder.tokenizer, queries)]] = 0
+        return rows
+
 
 class _DenseIndex:
-    """The vectors of windows on disk, and the search engine that encodes queries."""
+    """The vectors of windows on disk, and the model that encodes queries."""
 
-    def __init__(self, search_engine: Dense, folder: Path) -> None:
-        self._search_engine = search_engine
+    def __init__(self, coder: _SentenceCoder, folder: Path) -> None:
+        self._coder = coder
         self._vectors = open_vectors(folder)
 
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
-        rows = self._search_engine.encode_queries([replace_surrogates(query) for query in queries])
+        rows = self._coder.query_rows([replace_surrogates(query) for query in queries])
         return self._vectors.search(rows, k, among)
 
 
@@ -221,7 +212,7 @@ class Late(IndexSearchEngine):
             if colbert
             else _HiddenStateCoder(encoders.sentence_encoder(folder, device), batch_size, query_prompt, passage_prompt)
         )
-        self._model, self._batch_size = model, batch_size
+        self._work = _EncodePassages(self._coder, model, window, stride, precision, batch_size, 4)
         self._idf = not colbert if idf is None else idf
         self._key: dict[str, Any] = {
             "format": _FORMAT,
@@ -236,10 +227,8 @@ class Late(IndexSearchEngine):
 
     def open(self, corpus: Corpus, store: IndexStore, /) -> _LateIndex:
         """Encode the corpus, or open its vectors; the model is loaded only to encode, and for the first query."""
+        index = _shards(self.name, self._work, corpus, _join)
         key = self._key | {"corpus": corpus.digest}
-        window, stride, precision = (self._key[name] for name in ("window", "stride", "precision"))
-        work = _EncodePassages(self._coder, self._model, window, stride, precision, self._batch_size, 4)
-        index = _shards(self.name, work, corpus, _join)
         return _LateIndex(self._coder, store.sharded("late", key, index), idf=self._idf)
 
 
