@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from kshot.core.content import Content, texts_in, with_texts
+from kshot.core.errors import UsageError
 from kshot.core.records import Failed, Generate, Likelihood, Loglik, Message, RollingStart, Scored, TokenLogprobs
 
 
@@ -73,7 +74,14 @@ def unscorable(text: str, context: str) -> Failed:
     return Failed("no_tokens", f"no token of the text can be scored: {quoted}{why}")
 
 
-# ---- documents longer than a window ----
+# ---- what is longer than a window ----
+
+
+def cuts_left(truncate: str | None) -> bool:
+    """Whether prompts that are too long are cut from the left; any other value is an error."""
+    if truncate not in (None, "left"):
+        raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
+    return truncate == "left"
 
 
 def start_token(start: RollingStart, bos: int | None, eos: int | None) -> int | None:

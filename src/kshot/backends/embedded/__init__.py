@@ -24,6 +24,7 @@ from kshot.backends.texts import (
     ScoredSpans,
     TextInProgress,
     cut_at_stop,
+    cuts_left,
     replace_surrogates,
     rolling_windows,
     scored_parts,
@@ -152,9 +153,7 @@ class Embedded:
         ``truncate="left"`` cuts prompts that are too long from the left. ``deterministic`` runs each sequence by
         itself, so that its numbers are the same whatever else is asked.
         """
-        if truncate not in (None, "left"):
-            raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
-        self._cuts_prompts = truncate == "left"
+        self._cuts_prompts = cuts_left(truncate)
         if batch_size < 1:
             raise UsageError(f"batch_size is {batch_size}; it must be 1 or more")
         self._batch_size, self._deterministic = 1 if deterministic else batch_size, deterministic

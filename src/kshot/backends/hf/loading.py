@@ -15,6 +15,7 @@ from typing import Any
 
 from kshot import __version__
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
+from kshot.backends.texts import cuts_left
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import require
@@ -304,13 +305,6 @@ def check_options(
         what = "--deterministic cannot be promised for a model with compile=yes"
         raise UsageError(what, hint="Leave --deterministic or compile=yes out.")
     read_device_map(device_map, device=device, deterministic=deterministic)
-
-
-def cuts_left(truncate: str | None) -> bool:
-    """Whether prompts that are too long are cut from the left; any other value is an error."""
-    if truncate not in (None, "left"):
-        raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
-    return truncate == "left"
 
 
 def _check_hub_name(name: str, revision: str) -> None:

@@ -19,7 +19,6 @@ from kshot.backends.hf.loading import (
     check_options,
     check_split,
     choose_dtype,
-    cuts_left,
     input_device,
     load_model,
     machine_facts,
@@ -32,9 +31,9 @@ from kshot.backends.hf.loading import (
 from kshot.backends.hf.model_runner import ModelRunner, PaddingSide
 from kshot.backends.hf.sampling import generated_response, write_rows
 from kshot.backends.hf.scoring import TokenizedLoglik
-from kshot.backends.hf.tokens import PromptTokenizer, own_renderer
+from kshot.backends.hf.tokens import PromptTokenizer, chosen_renderer
 from kshot.backends.hf.trie import RowLengths, TokenCounts
-from kshot.backends.texts import TextInProgress, replace_surrogates, valid_message
+from kshot.backends.texts import TextInProgress, cuts_left, replace_surrogates, valid_message
 from kshot.core import hub
 from kshot.core.content import TextPart
 from kshot.core.errors import BackendError, UsageError
@@ -42,7 +41,7 @@ from kshot.core.extras import importing
 from kshot.core.kill_points import reach
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Loglik, Message, Request, Response
-from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, opened_text, renderer
+from kshot.prompts.chat import TEMPLATE_FAULTS, opened_text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -99,7 +98,14 @@ class ImageModel:
     ) -> None:
         self._model, self._processor, self._tokenizer, self._window = model, processor, tokenizer, window
         self._add_bos, self._stop_ids = add_bos, stop_ids
-        self._render = self._renderer(chat_template)
+        render = chosen_renderer(chat_template, tokenizer.tokenizer, processor, _as_parts)
+        if render is None:
+            raise BackendError(
+                "its processor has no chat template, and the prompts have images",
+                where=window.name,
+                hint="Give a template with --chat-template FILE.",
+            )
+        self._render = render
 
     def generate(self, request: Generate, torch: Any) -> Response:
         """Write a text after a prompt with images; one that cannot be read, or does not fit, is a failure."""
@@ -141,18 +147,6 @@ class ImageModel:
             return self._processor(text=[text], images=[*images], return_tensors="pt", add_special_tokens=special)
         except TEMPLATE_FAULTS as exc:
             raise BackendError(f"its processor cannot read a prompt: {exc}", where=self._window.name) from exc
-
-    def _renderer(self, given: str | None) -> Renderer:
-        if given is not None:
-            own = self._tokenizer.tokenizer
-            return renderer(given, own.bos_token or "", own.eos_token or "")
-        if not self._processor.chat_template:
-            raise BackendError(
-                "its processor has no chat template, and the prompts have images",
-                where=self._window.name,
-                hint="Give a template with --chat-template FILE.",
-            )
-        return own_renderer(self._processor, _as_parts)
 
 
 def _as_parts(message: Message) -> Message:

@@ -192,7 +192,7 @@ class PromptTokenizer:
         self._bos_forced = add_bos is True
         self.leading_ids = self._find_leading_ids(add_bos=add_bos)
         self.chat_template = tokenizer.chat_template if chat_template is None else chat_template
-        self._render = self._renderer(chat_template)
+        self._render = chosen_renderer(chat_template, tokenizer, tokenizer)
         self._backend = self._fast_backend()
         self._added_vocabulary = tokenizer.get_added_vocab()
         self._think_tags = {
@@ -371,13 +371,6 @@ class PromptTokenizer:
         messages = [valid_message(message) for message in prompt.messages]
         return opened_text(prompt, messages, self._render)
 
-    def _renderer(self, given: str | None) -> Renderer | None:
-        if given is not None:
-            return renderer(given, self.tokenizer.bos_token or "", self.tokenizer.eos_token or "")
-        if not self.tokenizer.chat_template:
-            return None
-        return own_renderer(self.tokenizer)
-
     # ---- and back ----
 
     def decode_after(self, before: Sequence[int], new: Sequence[int]) -> str:
@@ -403,8 +396,14 @@ class PromptTokenizer:
         return frozenset(self._added_vocabulary[text] for text in stop if text in self._added_vocabulary)
 
 
-def own_renderer(owner: Any, shown: Callable[[Message], Message] = lambda message: message) -> Renderer:
-    """Return what writes messages out by the chat template of a tokenizer or a processor."""
+def chosen_renderer(
+    given: str | None, tokenizer: Any, owner: Any, shown: Callable[[Message], Message] = lambda message: message
+) -> Renderer | None:
+    """Return what writes messages out: by the user's chat template, or that of a tokenizer or processor; else None."""
+    if given is not None:
+        return renderer(given, tokenizer.bos_token or "", tokenizer.eos_token or "")
+    if not owner.chat_template:
+        return None
 
     def render(messages: Sequence[Message], add_generation_prompt: bool = True) -> str:  # noqa: FBT001, FBT002 - as transformers has it
         dicts = as_dicts([shown(message) for message in messages])

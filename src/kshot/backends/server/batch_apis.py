@@ -32,7 +32,7 @@ from kshot.backends.server.http_errors import (
     shortened,
     unpacked,
 )
-from kshot.backends.server.keys import Address, redacted_json
+from kshot.backends.server.keys import Address
 from kshot.core.errors import BackendError
 from kshot.core.kill_points import reach
 from kshot.core.records import Failed
@@ -83,14 +83,17 @@ class BatchHttp:
         """Read JSON, without the key."""
         account = self.address.account
         body, _ = parsed(raw)
-        return redacted_json(body, account.redacted) if account.has_secret else body
+        return account.redacted_json(body) if account.secrets else body
+
+    def _json_or_none(self, raw: bytes) -> Any:
+        try:
+            return self.json(raw)
+        except (ValueError, UnreadableError, TooLargeError):
+            return None
 
     def _object(self, raw: bytes) -> dict[str, Any]:
         """Read a JSON object; anything else is no answer of a batch API, and another try may bring one."""
-        try:
-            body = self.json(raw)
-        except (ValueError, UnreadableError, TooLargeError):
-            body = None
+        body = self._json_or_none(raw)
         if not isinstance(body, dict):
             text = self.address.account.redacted(raw[:MAX_ERROR_BYTES].decode("utf-8", "replace"))
             raise RetryableError(f"the server's reply is not a JSON object: {shortened(text[:100]) or 'it is empty'}")
@@ -155,10 +158,7 @@ class BatchHttp:
             if more or too_long:
                 return BackendError(f"a file of results is larger than {limit:,} bytes", where=address.where)
             return whole
-        try:
-            body = self.json(whole)
-        except (ValueError, UnreadableError, TooLargeError):
-            body = None
+        body = self._json_or_none(whole)
         text = address.account.redacted(whole[:2000].decode("utf-8", "replace"))
         used = {name: reply.headers[name] for name in ("Retry-After", "retry-after-ms") if name in reply.headers}
         hint = address.account.hint

@@ -27,7 +27,7 @@ from kshot.backends.server.http_errors import (
     shortened,
     unpacked,
 )
-from kshot.backends.server.keys import Account, Address, redacted_json
+from kshot.backends.server.keys import Account, Address
 from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits, ServerLoad, told_absences
 from kshot.core.budget import Tries
 from kshot.core.extras import import_package
@@ -220,8 +220,8 @@ def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], account: 
         return RetryableError(f"the reply is not complete JSON: {shortened(text)}")
     start = written[:300]
     # JSON can spell a text in many ways, so the key is searched for in the parsed texts.
-    if account.has_secret and ("\\" in written or account.redacted(written) != written):
-        body = redacted_json(body, account.redacted)
+    if account.secrets and ("\\" in written or account.redacted(written) != written):
+        body = account.redacted_json(body)
         start = json.dumps(body)[:300]
     if status == _OK and isinstance(body, dict) and body.get("error"):  # some servers send errors with status 200
         code = body["error"].get("code") if isinstance(body["error"], dict) else None

@@ -125,17 +125,6 @@ def _spelled(key: str) -> Iterator[str]:
             yield text[(0, 2, 3)[lead] : end]
 
 
-def redacted_json(body: Any, redact: Callable[[str], str]) -> Any:
-    """Return the same JSON with every text in it redacted."""
-    if isinstance(body, str):
-        return redact(body)
-    if isinstance(body, list):
-        return [redacted_json(item, redact) for item in body]
-    if isinstance(body, Mapping):
-        return {redact(name): redacted_json(value, redact) for name, value in body.items()}
-    return body
-
-
 # ---- keys ----
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -213,10 +202,16 @@ class Account:
         """Return the text without any key, or any long piece of one, which a server may quote."""
         return redacted(text, tuple(secret.reveal() for secret in self.secrets)) if self.secrets else text
 
-    @property
-    def has_secret(self) -> bool:
-        """Whether there is a key to hide."""
-        return bool(self.secrets)
+    def redacted_json(self, body: Any) -> Any:
+        """Return the same JSON with every text in it redacted."""
+        match body:
+            case str():
+                return self.redacted(body)
+            case list():
+                return [self.redacted_json(item) for item in body]
+            case Mapping():
+                return {self.redacted(name): self.redacted_json(value) for name, value in body.items()}
+        return body
 
 
 def account_for(provider: Provider, url: str, variable: str | None, headers: Sequence[str], where: str) -> Account:
