@@ -11,9 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.backends.pool import dispatcher as dispatching
-from kshot.backends.pool.contract import Begun, Died, GiveBack, GivenBack, ItemResults, Opened, Placed, WorkChunk
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
-from kshot.backends.pool.worker import WorkQueue
+from kshot.backends.pool.worker import (
+    Begun,
+    Died,
+    GiveBack,
+    GivenBack,
+    ItemResults,
+    Opened,
+    Placed,
+    WorkChunk,
+    WorkQueue,
+)
 
 STEPS = 120
 """Enough for workers to run dry, give back and die again and again in one schedule."""

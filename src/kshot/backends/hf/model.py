@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
-from kshot.backends.hf.context_window import ContextWindow
 from kshot.backends.hf.loading import (
     PROCESSOR_FILES,
     ModelFiles,
@@ -30,8 +29,7 @@ from kshot.backends.hf.loading import (
 )
 from kshot.backends.hf.model_runner import ModelRunner, PaddingSide
 from kshot.backends.hf.sampling import generated_response, write_rows
-from kshot.backends.hf.scoring import TokenizedLoglik
-from kshot.backends.hf.tokens import PromptTokenizer, chosen_renderer
+from kshot.backends.hf.tokens import ContextWindow, PromptTokenizer, TokenizedLoglik, chosen_renderer
 from kshot.backends.hf.trie import RowLengths, TokenCounts
 from kshot.backends.texts import TextInProgress, cuts_left, replace_surrogates, valid_message
 from kshot.core import hub

@@ -14,8 +14,8 @@ from kshot.backends.hf.compiling import CompiledModel, compiling_obstacle
 from kshot.backends.hf.loading import input_device, invalid_logits, is_split, out_of_memory
 from kshot.backends.hf.packing import PackedModel
 from kshot.backends.hf.sampling import restart, split_into_batches, write_rows, write_texts
-from kshot.backends.hf.scoring import PendingRows, TokenizedLoglik, TriePass, finish_first, score_trie
-from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
+from kshot.backends.hf.scoring import PendingRows, TriePass, finish_first, score_trie
+from kshot.backends.hf.tokens import PromptTokenizer, TokenizedLoglik, TokenSpan
 from kshot.backends.hf.trie import (
     IdArray,
     TokenCounts,

@@ -12,10 +12,9 @@ import numpy as np
 
 from kshot.backends.hf.loading import invalid_logits, out_of_memory
 from kshot.backends.hf.packing import KeyValues, PackedModel
-from kshot.backends.hf.tokens import TokenSpan
+from kshot.backends.hf.tokens import TokenizedLoglik
 from kshot.backends.hf.trie import (
     Ints,
-    TokenSequence,
     Trie,
     contains,
     is_near_duplicate,
@@ -23,7 +22,6 @@ from kshot.backends.hf.trie import (
     max_rows,
     next_block_end,
 )
-from kshot.backends.texts import ScoredSpans
 from kshot.core.records import Likelihood, Loglik, Scored
 
 # ---- one pass over a trie, row by row: what is computed next, and which ancestors the cache must hold ----
@@ -183,22 +181,6 @@ class TriePass:
 
 _MAX_FLOAT32_LOGITS = 1 << 26
 """Logits that are converted to float32 at a time."""
-
-
-class TokenizedLoglik(ScoredSpans[TokenSpan]):
-    """A Loglik request and the token spans of its continuations."""
-
-    __slots__ = ()
-
-    @property
-    def longest(self) -> int:
-        """The number of tokens of the longest continuation with its prompt."""
-        return max(len(span.ids) for span in self.spans)
-
-    @property
-    def sequences(self) -> list[TokenSequence]:
-        """What the model must read: a span's last token is predicted and never read."""
-        return [TokenSequence(span.ids[:-1], span.start - 1) for span in self.spans]
 
 
 class _TrieLogprobs:

@@ -8,7 +8,7 @@ One queue: the engine knows one backend, with the name, the fingerprint and the 
 journal does not tell how its answers were computed. ``PooledModel`` takes requests from the engine and hands them to
 the dispatcher, which decides which worker gets which chunk (by the beginning of the prompt), takes
 back what a worker lost, and starts workers again. A launcher only starts workers and carries messages; what it must do
-is written in ``contract.py``. A worker runs a ``WorkerLoop``: it opens the job once, gives it what it is sent, and
+is written in ``worker.py``. A worker runs a ``WorkerLoop``: it opens the job once, gives it what it is sent, and
 sends the results back, those of 50 ms in one message.
 
 The dispatcher and everything above it run in the thread of the engine. Launchers have threads of their own, which do

@@ -14,7 +14,7 @@ from itertools import pairwise
 from time import monotonic
 from typing import Any, TypeAlias
 
-from kshot.backends.pool.contract import (
+from kshot.backends.pool.worker import (
     Begun,
     Call,
     CallAnswer,

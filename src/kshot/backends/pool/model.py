@@ -16,9 +16,8 @@ from typing import Any
 
 from kshot.backends.adapters import renamed
 from kshot.backends.making import open_model
-from kshot.backends.pool.contract import OpenJob
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
-from kshot.backends.pool.worker import WorkQueue
+from kshot.backends.pool.worker import OpenJob, WorkQueue
 from kshot.core.errors import DataError, UsageError
 from kshot.core.extras import note_versions, versions
 from kshot.core.protocols import Abilities, LanguageModel, Model, RequestQueue

@@ -12,7 +12,6 @@ from typing import Any
 
 from kshot.backends.checking import is_server
 from kshot.backends.making import names_search_engine
-from kshot.backends.pool.contract import Job, Launcher, OpenJob
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost
 from kshot.backends.pool.model import (
     PackedObject,
@@ -25,7 +24,7 @@ from kshot.backends.pool.model import (
 )
 from kshot.backends.pool.processes import Processes
 from kshot.backends.pool.settings import PoolSettings
-from kshot.backends.pool.worker import WorkQueue
+from kshot.backends.pool.worker import Job, Launcher, OpenJob, WorkQueue
 from kshot.backends.search.specs import builds_shards
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import require

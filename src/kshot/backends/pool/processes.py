@@ -16,8 +16,18 @@ from contextlib import suppress
 from time import monotonic
 from typing import IO, Any
 
-from kshot.backends.pool.contract import CloseJob, Died, Event, Job, Message, Placed, Raised, Report
-from kshot.backends.pool.worker import WorkerLoop, packed_events
+from kshot.backends.pool.worker import (
+    CloseJob,
+    Died,
+    Event,
+    Job,
+    Message,
+    Placed,
+    Raised,
+    Report,
+    WorkerLoop,
+    packed_events,
+)
 from kshot.core.errors import BackendError
 from kshot.core.visible import one_line
 

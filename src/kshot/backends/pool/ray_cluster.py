@@ -25,7 +25,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from kshot.backends.pool.contract import (
+from kshot.backends.pool.worker import (
     CloseJob,
     Died,
     Event,
@@ -35,8 +35,9 @@ from kshot.backends.pool.contract import (
     Raised,
     Report,
     WaitsFor,
+    WorkerLoop,
+    packed_events,
 )
-from kshot.backends.pool.worker import WorkerLoop, packed_events
 from kshot.core import interrupts
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import import_package

@@ -16,11 +16,9 @@ from functools import cached_property
 from typing import Any
 
 from kshot.backends.hf import loading
-from kshot.backends.hf.context_window import ContextWindow, TokenIds
 from kshot.backends.hf.loading import ModelFiles, choose_dtype, invalid_logits
 from kshot.backends.hf.sampling import drawn_seed, generated_response
-from kshot.backends.hf.scoring import TokenizedLoglik
-from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
+from kshot.backends.hf.tokens import ContextWindow, PromptTokenizer, TokenIds, TokenizedLoglik, TokenSpan
 from kshot.backends.texts import TextInProgress, cuts_left, replace_surrogates
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
