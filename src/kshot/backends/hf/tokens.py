@@ -171,11 +171,6 @@ class TokenSpan:
         return TokenSpan(self.ids[dropped:], self.start - dropped) if dropped else self
 
     @property
-    def empty(self) -> bool:
-        """Whether no probability is wanted."""
-        return self.start >= len(self.ids)
-
-    @property
     def tokens(self) -> tuple[int, ...]:
         """The sequence as plain numbers."""
         return tuple(self.ids.tolist())
@@ -483,7 +478,7 @@ class ContextWindow:
 
     def _fit(self, request: Loglik, spans: Sequence[TokenSpan]) -> TokenizedLoglik | Failed:
         for text, span in zip(request.continuations, spans, strict=True):
-            if span.empty:
+            if span.start >= len(span.ids):  # no probability is wanted
                 return unscorable(text, request.prompt.text)
         longest = max(len(span.ids) for span in spans)
         if self.limit is None or self.readable is None or longest <= self.limit:

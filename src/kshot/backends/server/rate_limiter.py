@@ -197,6 +197,14 @@ class Absence:
     since: float = field(default_factory=time.time)
     until: float | None = None
 
+    def __str__(self) -> str:
+        back = "it has not answered since" if self.until is None else f"back at {_clock(self.until)}"
+        return f"at {_clock(self.since)} ({self.reason}), {back}"
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
 
 class ServerLoad:
     """The calls that run at one server, and what its limits allow. The time is that of the event loop."""
@@ -272,19 +280,10 @@ class ServerLoad:
 
 def told_absences(url: str, absences: list[Absence]) -> str:
     """Say when and why a server was left out, and when it came back."""
-    shown = "; ".join(map(_told, absences[:_SHOWN_ABSENCES]))
+    shown = "; ".join(map(str, absences[:_SHOWN_ABSENCES]))
     more = len(absences) - _SHOWN_ABSENCES
-    rest = f"; and {more} more times, the last {_told(absences[-1])}" if more > 0 else ""
+    rest = f"; and {more} more times, the last {absences[-1]}" if more > 0 else ""
     return f"{url} was left out {shown}{rest}"
-
-
-def _told(absence: Absence) -> str:
-    back = "it has not answered since" if absence.until is None else f"back at {_clock(absence.until)}"
-    return f"at {_clock(absence.since)} ({absence.reason}), {back}"
-
-
-def _clock(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at))
 
 
 # ---- calls ----
