@@ -20,6 +20,7 @@ from kshot.backends.hf.sampling import SlotBatch  # noqa: E402
 from kshot.backends.hf.tokens import EncodedText, IncrementalEncoder  # noqa: E402
 from kshot.backends.hf.trie import (  # noqa: E402
     RowLengths,
+    TokenCounts,
     TokenSequence,
     build_trie,
     common_prefix_length,
@@ -110,6 +111,9 @@ def test_every_prefix_is_computed_once_at_any_row_length(folder, row):
 
 
 def test_the_user_is_told_how_many_tokens_were_computed(folder):
+    counts = TokenCounts(requested=2694, computed=453)
+    assert str(counts) == "read 453 tokens instead of 2,694: beginnings that prompts share, once"
+    assert str(TokenCounts(10, 12)) == "read 12 tokens; the requests have 10"
     backend = Transformers(str(folder), device="cpu")
     assert backend.abilities.tokens_read() == (0, 0)
     ask_all(backend, asked())

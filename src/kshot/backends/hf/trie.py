@@ -151,6 +151,11 @@ class TokenCounts(NamedTuple):
     requested: int = 0
     computed: int = 0
 
+    def __str__(self) -> str:
+        if self.computed < self.requested:
+            return f"read {self.computed:,} tokens instead of {self.requested:,}: beginnings that prompts share, once"
+        return f"read {self.computed:,} tokens; the requests have {self.requested:,}"
+
 
 def contains(ordered: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
     """Return for each value whether it is in a sorted array; ``numpy.isin`` would sort the array again."""
