@@ -13,8 +13,7 @@ from kshot.backends.checking import check_answers
 from kshot.core.errors import KshotError
 from kshot.core.records import Search
 from kshot.tables import files
-from tests.commands import CAPITALS
-from tests.commands import kshot as command
+from tests.commands import CAPITALS, kshot as command
 from tests.datasets.fakes import says
 from tests.runs.test_runner import digits
 

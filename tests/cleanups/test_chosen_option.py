@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.cleanups.chosen_option import NO_OPTION, chosen_option
 from kshot.cleanups.letters import letter

@@ -17,8 +17,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kshot.cli import runs as command
-from kshot.cli import runs_watch
+from kshot.cli import runs as command, runs_watch
 from kshot.cli.runs_watch import watched_view
 from kshot.core.errors import KshotError
 from kshot.report.runs_table import Clock

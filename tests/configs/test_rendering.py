@@ -1,8 +1,7 @@
 """From reader_cfg, infer_cfg, rows and examples to what a model reads."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows

@@ -7,8 +7,7 @@ import pytest
 
 from kshot.configs import task_of
 from kshot.configs.evaluators.making import evaluator
-from kshot.configs.evaluators.repeats import at_least
-from kshot.configs.evaluators.repeats import repeated as repeated_metric
+from kshot.configs.evaluators.repeats import at_least, repeated as repeated_metric
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.metric import judged

@@ -14,8 +14,7 @@ from kshot.core.records import Failed, Generate, Generated, Prompt, Usage
 from kshot.core.serialization import response_from_json, response_to_json
 from kshot.loggers.run_logger import FigureNames, usage_of
 from kshot.report.table import spending
-from tests.commands import CAPITALS
-from tests.commands import kshot as command
+from tests.commands import CAPITALS, kshot as command
 from tests.fake_server import FakeServer, Reply, chat, completion, error, with_logprobs
 
 PRICES = {"price_in": 10.0, "price_out": 50.0}

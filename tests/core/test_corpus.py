@@ -1,8 +1,7 @@
 """The corpus: what is found by id, by filter, and by content."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import DataError, UsageError

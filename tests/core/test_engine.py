@@ -9,8 +9,7 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.engine import SampleJob, drive
 from kshot.core.errors import BackendError

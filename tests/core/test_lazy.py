@@ -34,8 +34,12 @@ def test_a_package_imports_none_of_its_modules(package):
     assert done.stdout.strip() == "[]"
 
 
-def test_a_name_comes_from_its_module():
-    find, listed = lazy_names("kshot.metrics", {"math": ("pi",), "string": ("digits",)})
+def test_a_name_comes_from_the_module_that_the_stub_names(tmp_path):
+    (tmp_path / "__init__.pyi").write_text(
+        "from math import pi as pi\nfrom string import (\n    digits as digits,\n)\n"
+    )
+    find, listed, names = lazy_names("kshot.metrics", str(tmp_path / "__init__.py"))
+    assert names == ["digits", "pi"]
     assert {"pi", "digits", "__name__"} <= set(listed())  # for completion
     assert find("digits") == "0123456789"
     with pytest.raises(AttributeError, match=r"module 'kshot\.metrics' has no attribute 'tau'"):

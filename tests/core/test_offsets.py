@@ -1,7 +1,6 @@
 """The offset table agrees with a dict, also where keys collide."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.memo import Offsets, address
 

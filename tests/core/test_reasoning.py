@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import kshot
 from kshot.core.reasoning import ending_early, opens_thoughts, split_thoughts, without_thoughts

@@ -1,8 +1,7 @@
 """How the parts of a prompt are joined: delimiters, description, system prompt, white space, one turn or several."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import kshot
 from kshot.backends.texts import scored_parts

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kshot.sandbox import process
-from kshot.sandbox import program as sandbox
+from kshot.sandbox import process, program as sandbox
 from tests.escape.program_attacks import ATTACKS, FOOLED_TESTS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are confined on Linux alone")

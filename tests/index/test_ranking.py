@@ -1,8 +1,7 @@
 """The best of many scores."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.index.ranking import best
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.backends.search import bm25
 from kshot.backends.search.bm25 import Bm25
@@ -17,8 +16,7 @@ from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import RunError, UsageError
 from kshot.core.protocols import InlineExecutor
 from kshot.core.work_folders import resumable_folder
-from kshot.index import encoders
-from kshot.index import store as stores
+from kshot.index import encoders, store as stores
 from kshot.index.shards import TextShards, shard_ranges
 from kshot.index.store import MANIFEST_FILE, Store
 from tests import tiny_encoders

@@ -1,8 +1,7 @@
 """Windows: whole words, nothing left out, never too long."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.errors import BackendError
 from kshot.index import windows as module

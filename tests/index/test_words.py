@@ -1,8 +1,7 @@
 """The one word rule: words, stop words, and tokens as they are written."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.errors import UsageError
 from kshot.index.words import Words

@@ -4,8 +4,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.core.errors import RunError, UsageError
 from kshot.lookup.generate import LOOKUP_TASKS, TASKS, VOCAB, answers, dumps, file_name, generate, group_of, write

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import combinations, permutations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import DataError, UsageError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ftfy
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import DataError, UsageError

@@ -4,8 +4,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Answers, Option, Sample

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.core.metric import MEAN, Measure, Observation
-from kshot.core.metric import Metric as AnyMetric
+from kshot.core.metric import MEAN, Measure, Metric as AnyMetric, Observation
 from kshot.core.records import Absent, Gold, Sample
 from kshot.metrics import METRICS, Metric, make_metric
 from kshot.statistics import mean

@@ -6,8 +6,7 @@ import pytest
 
 from kshot import metrics
 from kshot.core.errors import UsageError
-from kshot.core.metric import Measure
-from kshot.core.metric import Metric as AnyMetric
+from kshot.core.metric import Measure, Metric as AnyMetric
 from kshot.core.records import Gold, Sample
 from kshot.core.registry import Entry, described
 from tests.measures import names

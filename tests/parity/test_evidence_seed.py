@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ftfy import fix_text
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Evidence, Sample

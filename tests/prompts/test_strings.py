@@ -4,8 +4,7 @@ import json
 import string
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.errors import DataError
 from kshot.prompts import compile_string, decode_escapes, jinja_environment

@@ -1,8 +1,7 @@
 """Templates: what is filled, what is never touched, and what strict refuses."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Messages, PromptList

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from kshot.core.errors import BackendError, BadValue
-from kshot.index import bm25 as bm25_index
-from kshot.index import ranking
-from kshot.index import words as words_of_nltk
+from kshot.index import bm25 as bm25_index, ranking, words as words_of_nltk
 from kshot.index.words import nltk_words
 from kshot.retrievers import BM25Retriever
 

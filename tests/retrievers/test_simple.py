@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.core.errors import BadValue, KshotError
 from kshot.retrievers import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever, make, select

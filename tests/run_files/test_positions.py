@@ -1,8 +1,7 @@
 """Every key and item of a TOML text has its place."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.run_files.reading import Position, loads, nearest, positions
 

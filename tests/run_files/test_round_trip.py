@@ -4,8 +4,7 @@ import argparse
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.cli.parser import options_of, parser
 from kshot.cli.run import default_folder

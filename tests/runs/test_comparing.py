@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import kshot
 from kshot import F1, Bleu, Chrf, Em, KshotError, Metric, Perplexity, Ter

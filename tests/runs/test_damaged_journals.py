@@ -9,8 +9,7 @@ import random
 from contextlib import closing
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import kshot
 from kshot.backends.replay import Replay

@@ -8,8 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.core.errors import RunError
 from kshot.core.records import Failed, Generated, Hit, Likelihood, Ranking, Scored, Usage

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import kshot
-from tests.commands import CAPITALS
-from tests.commands import kshot as command
+from tests.commands import CAPITALS, kshot as command
 from tests.fake_server import FakeServer, chat, completion, error, with_logprobs
 from tests.runs.test_runner import digits
 

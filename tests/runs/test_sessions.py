@@ -21,8 +21,7 @@ from kshot.runs.samples_file import read_samples
 from kshot.runs.spec_file import read_spec, recorded_versions
 from kshot.runs.watchers import SilentWatcher
 from kshot.viewer.catalog import Catalog
-from tests.commands import CAPITALS
-from tests.commands import kshot as command
+from tests.commands import CAPITALS, kshot as command
 from tests.datasets.fakes import Fake, generation, says
 
 ROWS = [{"q": f"question {number}", "target": "1"} for number in range(3)]

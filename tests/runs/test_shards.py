@@ -1,8 +1,7 @@
 """The split of a run: each sample belongs to exactly one shard, and the split is the same wherever it is computed."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot import Prompt, Sample, Task
 from kshot.core.errors import UsageError

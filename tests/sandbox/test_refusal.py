@@ -10,8 +10,7 @@ import kshot
 from kshot.core.errors import UsageError
 from kshot.core.records import Generated
 from kshot.rescoring import score
-from kshot.sandbox import process
-from kshot.sandbox import program as sandbox
+from kshot.sandbox import process, program as sandbox
 from tests.datasets.fakes import Fake, generation
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="programs are confined on Linux alone")

@@ -7,8 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.configs.evaluators.basic import same_number, same_text
 from kshot.configs.evaluators.repeats import repeated

@@ -7,8 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.statistics import share_test, sign_test
 from kshot.statistics.permutation import _random_swaps, sign_flips, swaps

@@ -1,8 +1,7 @@
 """Slices of splits, and rows that are read when they are first used."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.core.errors import DataError
 from kshot.tables.files import LazyRows, slice_rows

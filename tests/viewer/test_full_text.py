@@ -4,8 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import kshot
 from kshot.viewer.opened_index import sample_query

@@ -6,8 +6,7 @@ import sqlite3
 import threading
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.core.errors import RunError, UsageError
 from kshot.runs.record import read_record

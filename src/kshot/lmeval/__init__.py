@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kshot.core.lazy import lazy_names
 
-if TYPE_CHECKING:
-    from kshot.lmeval.task_file import TaskFile, load
-else:
-    __getattr__, __dir__ = lazy_names(__name__, {"kshot.lmeval.task_file": ("TaskFile", "load")})
-
-__all__ = ["TaskFile", "load"]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

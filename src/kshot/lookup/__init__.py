@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kshot.core.lazy import lazy_names
 
-if TYPE_CHECKING:
-    from kshot.lookup.prompt_writer import prompts
-else:
-    __getattr__, __dir__ = lazy_names(__name__, {"kshot.lookup.prompt_writer": ("prompts",)})
-
-__all__ = ["prompts"]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -11,8 +11,7 @@ from types import FunctionType
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.metric import MEAN, Aggregate, Measure, Observation
-from kshot.core.metric import Metric as AnyMetric
+from kshot.core.metric import MEAN, Aggregate, Measure, Metric as AnyMetric, Observation
 from kshot.core.records import Absent, AskFailed, Failed, Request, RequestGenerator, Sample, reference
 from kshot.core.visible import without_text
 from kshot.statistics.figures import OWN_AGGREGATE

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from kshot.core.errors import UsageError
 from kshot.core.metric import Measure
-from kshot.metrics.aggregates import BLEU, chrf, chrf_scorer
-from kshot.metrics.aggregates import TER as EDITS_PER_WORD
+from kshot.metrics.aggregates import BLEU, TER as EDITS_PER_WORD, chrf, chrf_scorer
 from kshot.metrics.metric import PERCENT, Metric, checked_choice, reference_texts
 
 _PLAIN_TOKENIZERS = ("intl", "13a", "zh", "char", "none")

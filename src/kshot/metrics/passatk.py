@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.metric import Measure, measure_names
-from kshot.core.metric import Metric as AnyMetric
+from kshot.core.metric import Measure, Metric as AnyMetric, measure_names
 from kshot.core.records import AskFailed, Failed, RequestGenerator, Sample, Target, reference
 from kshot.core.task import Task
 from kshot.metrics.metric import PERCENT, Metric

@@ -10,8 +10,7 @@ from typing import Any
 
 from kshot.core.content import needs
 from kshot.core.errors import BackendError, KshotError, OriginKind, UsageError, located
-from kshot.core.metric import judged as asking_judges
-from kshot.core.metric import measure_names
+from kshot.core.metric import judged as asking_judges, measure_names
 from kshot.core.records import Choice, Loglik, Prompt, Request, Sample, Search
 from kshot.core.task import Task
 from kshot.core.validation import check_requests

@@ -5,8 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.backends.hf.model import RequestChunks
 from kshot.core.records import Generate, Loglik, Prompt

@@ -12,8 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends.hf import model_runner  # noqa: E402
-from kshot.backends.hf import tokens as hf_tokens  # noqa: E402
+from kshot.backends.hf import model_runner, tokens as hf_tokens  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.packing import PackedModel  # noqa: E402
 from kshot.backends.hf.sampling import SlotBatch  # noqa: E402

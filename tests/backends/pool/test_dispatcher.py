@@ -7,8 +7,7 @@ from collections import Counter, deque
 from itertools import count
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.backends.pool import dispatcher as dispatching
 from kshot.backends.pool.dispatcher import MAX_DEATHS, Dispatcher, Lost

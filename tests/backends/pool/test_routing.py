@@ -1,7 +1,6 @@
 """Which worker gets which item: laws of the routing, for any order of adding, taking and stealing."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kshot.backends.pool.dispatcher import Routing
 from kshot.backends.texts import common_length

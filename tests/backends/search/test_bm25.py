@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.backends.search.bm25 import METHODS, Bm25, Bm25Disk
 from kshot.core.corpus import Corpus, Passage

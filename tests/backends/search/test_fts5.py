@@ -7,8 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.backends.search import fts5 as module
 from kshot.backends.search.fts5 import Fts5

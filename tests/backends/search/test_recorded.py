@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kshot.backends.search.recorded import RecordedSearchEngine, is_recorded_run, write_trec
 from kshot.core.corpus import Corpus, Passage

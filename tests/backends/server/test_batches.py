@@ -16,8 +16,7 @@ from tests.backends.server.batch_runs import KEY, MODELS, Runs, answer, same_fil
 from tests.batch_server import BatchServer
 from tests.cases import some
 from tests.chaos.scenarios import DATA
-from tests.commands import kshot as command
-from tests.commands import kshot_process
+from tests.commands import kshot as command, kshot_process
 from tests.fake_server import chat
 
 pytestmark = pytest.mark.needs("aiohttp")

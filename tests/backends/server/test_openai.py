@@ -184,8 +184,7 @@ def escaped(text):
     ],
 )
 def test_a_key_that_the_server_quotes_is_written_nowhere(reply, monkeypatch, tmp_path, capsys):
-    from tests.commands import CAPITALS
-    from tests.commands import kshot as command
+    from tests.commands import CAPITALS, kshot as command
 
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.chdir(tmp_path)

@@ -2,9 +2,7 @@
 
 import json
 
-from more_gold_forms import COLUMNS as MORE_COLUMNS
-from more_gold_forms import ENTRY_FORMS, REPLIES, VERDICTS
-from more_gold_forms import FORMS as MORE_FORMS
+from more_gold_forms import COLUMNS as MORE_COLUMNS, ENTRY_FORMS, FORMS as MORE_FORMS, REPLIES, VERDICTS
 
 PATTERNS = ("ABCD", "BCDA", "CDAB", "DABC")
 FORMULAS = ("12", "\\frac{1}{2}", "3\\sqrt{2}", "x^2+1")

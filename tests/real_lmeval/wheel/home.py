@@ -11,8 +11,7 @@ import numpy as np
 import replies
 from datasets import Dataset, DatasetDict, arrow_dataset, disable_caching, disable_progress_bars, fingerprint
 from lm_eval import utils as lm_utils
-from lm_eval.api import metrics as lm_metrics
-from lm_eval.api import task as lm_task
+from lm_eval.api import metrics as lm_metrics, task as lm_task
 from lm_eval.tasks._factory import TaskFactory
 from lm_eval.tasks._index import Entry, Kind
 from lm_eval.tasks._yaml_loader import load_yaml

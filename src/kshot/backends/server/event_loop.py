@@ -10,8 +10,10 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError  # in Python 3.10 not the built-in one
+from concurrent.futures import (
+    Future,
+    TimeoutError as FutureTimeoutError,  # in Python 3.10 not the built-in one
+)
 from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakMethod

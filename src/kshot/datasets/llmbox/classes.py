@@ -8,8 +8,7 @@ from hashlib import blake2b
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
-from kshot.core.metric import Measure
-from kshot.core.metric import Metric as AnyMetric
+from kshot.core.metric import Measure, Metric as AnyMetric
 from kshot.core.records import Sample
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.generation import GenerationDataset

@@ -1,0 +1,1 @@
+from kshot.lmeval.task_file import TaskFile as TaskFile, load as load

@@ -1,0 +1,1 @@
+from kshot.lookup.prompt_writer import prompts as prompts
