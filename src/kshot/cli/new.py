@@ -17,269 +17,32 @@ if TYPE_CHECKING:
     from kshot.settings import Settings
 
 
-_METRIC = '''"""A metric of kshot."""
-
-from kshot import Metric
-
-
-class NAME(Metric):
-    """Share of replies that contain a reference."""
-
-    name = "NAME"
-    bounds = (0.0, 100.0)
-
-    def __init__(self, ignore_case: bool = True) -> None:
-        self.fold = str.lower if ignore_case else str
-
-    def rate(self, prediction, reference):
-        """Return the score of one reply; ``reference`` is the list of right texts."""
-        reply = self.fold(prediction)
-        return 100.0 * any(self.fold(text) in reply for text in reference)
-'''
-
-_METRIC_TEST = '''"""Tests of FILE: pytest test_FILE"""
-
-from pathlib import Path
-
-import kshot
-
-METRIC = f"{Path(__file__).with_name('FILE')}:NAME"
-
-
-class Capitals(kshot.GenerationDataset):
-    """Two questions."""
-
-    instruction = "What is the capital of {country}?"
-    metrics = (METRIC,)
-
-    def load_raw_dataset(self, *places):
-        self.evaluation_data = [
-            {"country": "France", "city": "Paris"},
-            {"country": "Italy", "city": "Rome"},
-        ]
-
-    def format_instance(self, instance):
-        return {"country": instance["country"], "target": instance["city"]}
-
-
-def test_it_scores_replies():
-    result = kshot.evaluate(lambda prompt: "I think that it is paris.", Capitals)
-    assert result.results[0]["value"] == 50.0
-
-
-def test_its_option():
-    metric = f"{METRIC},ignore_case=no"
-    result = kshot.evaluate(lambda prompt: "paris", Capitals, metric=metric)
-    assert result.results[0]["value"] == 0.0
-'''
-
-_RETRIEVER = '''"""A retriever of kshot."""
-
-from kshot import Retriever
-
-
-class NAME(Retriever):
-    """Shows the training rows with the fewest words."""
-
-    def ranked(self):
-        """Yield for each test row the numbers of the training rows to show, the best first."""
-        sizes = [len(str(row).split()) for row in self.train]
-        order = sorted(range(len(sizes)), key=sizes.__getitem__)
-        for number, _ in enumerate(self.test):
-            hidden = self.excluded(number)  # the row itself, if it is a training row
-            yield [each for each in order if each not in hidden][: self.ice_num]
-'''
-
-_RETRIEVER_TEST = '''"""Tests of FILE: pytest test_FILE"""
-
-from pathlib import Path
-
-import kshot
-
-RETRIEVER = f"{Path(__file__).with_name('FILE')}:NAME"
-
-
-class Capitals(kshot.GenerationDataset):
-    """One question, and two examples."""
-
-    instruction = "What is the capital of {country}?"
-    metrics = (kshot.Em(),)
-
-    def load_raw_dataset(self, *places):
-        self.evaluation_data = [{"country": "France", "city": "Paris"}]
-        self.example_data = [
-            {"country": "the United Kingdom", "city": "London"},
-            {"country": "Italy", "city": "Rome"},
-        ]
-
-    def format_instance(self, instance):
-        return {"country": instance["country"], "target": instance["city"]}
-
-
-def test_it_shows_the_shortest_row():
-    (shown,) = kshot.preview(Capitals, num_shots=1, retriever=RETRIEVER)
-    prompt = shown.requests[0].prompt.text
-    assert "Rome" in prompt
-    assert "London" not in prompt
-'''
-
-_MODEL = '''"""A language model of kshot."""
-
-from kshot import Generate, Generated
-
-
-class NAME:
-    """Repeats the last words of the prompt."""
-
-    name, answers = "SPOKEN", (Generate,)
-
-    def __init__(self, words: int = 1) -> None:
-        self.words = words
-        self.fingerprint = f"SPOKEN {words}"  # it covers what changes the answers
-
-    def serve(self, queue):
-        """Answer the requests of a queue, one by one."""
-        for request in queue:
-            words = request.prompt.text.split()
-            yield request, Generated(" ".join(words[-self.words :]))
-'''
-
-_MODEL_TEST = '''"""Tests of FILE: pytest test_FILE"""
-
-from pathlib import Path
-
-import kshot
-
-MODEL = f"{Path(__file__).with_name('FILE')}:NAME"
-
-
-class Echoes(kshot.GenerationDataset):
-    """One question that holds its answer."""
-
-    instruction = "{text}"
-    metrics = (kshot.Em(),)
-
-    def load_raw_dataset(self, *places):
-        self.evaluation_data = [{"text": "one two three"}]
-
-    def format_instance(self, instance):
-        return {"text": instance["text"], "target": "two three"}
-
-
-def test_it_answers():
-    assert kshot.evaluate(f"{MODEL},words=2", Echoes).results[0]["value"] == 100.0
-    assert kshot.evaluate(MODEL, Echoes).results[0]["value"] == 0.0
-'''
-
-_SEARCH_ENGINE = '''"""A search engine of kshot."""
-
-from kshot import Found, IndexSearchEngine
-
-
-class NAME(IndexSearchEngine):
-    """Finds the passages that share most words with the query."""
-
-    # the fingerprint covers what changes the rankings, but for the corpus
-    name = fingerprint = "SPOKEN"
-
-    def open(self, corpus, store):
-        """Read the passages; ``store.built(…)`` can keep the files of an index."""
-        self.words = [set(passage.text.lower().split()) for passage in corpus]
-        return self
-
-    def search(self, queries, k, among):
-        """Return the best passages of each query.
-
-        ``among``: the positions that may be found, or None for all.
-        """
-        return [self._best(set(query.lower().split()), k, among) for query in queries]
-
-    def _best(self, words, k, among):
-        places = range(len(self.words)) if among is None else among
-        scores = {place: float(len(words & self.words[place])) for place in places}
-        best = sorted(scores, key=lambda place: (-scores[place], place))[:k]
-        return Found(best, [scores[place] for place in best])
-'''
-
-_SEARCH_ENGINE_TEST = '''"""Tests of FILE: pytest test_FILE"""
-
-from pathlib import Path
-
-import kshot
-
-ENGINE = f"{Path(__file__).with_name('FILE')}:NAME"
-
-
-def test_it_finds_passages():
-    result = kshot.evaluate(ENGINE, "handbook", limit=5)
-    assert result.results
-    assert max(row["value"] for row in result.results if row["value"] is not None) > 0
-'''
-
-_CHUNKER = '''"""A chunker of kshot."""
-
-
-class NAME:
-    """Cuts every document into parts of equal size."""
-
-    def __init__(self, characters: int = 500) -> None:
-        self.characters = characters
-
-    def cut(self, text):
-        """Return the passages of a document, in order."""
-        size = self.characters
-        parts = [text[at : at + size].strip() for at in range(0, len(text), size)]
-        return [part for part in parts if part]
-'''
-
-_CHUNKER_TEST = '''"""Tests of FILE: pytest test_FILE"""
-
-from pathlib import Path
-
-import kshot
-
-CHUNKER = f"{Path(__file__).with_name('FILE')}:NAME"
-
-
-def test_it_cuts_the_documents_of_a_benchmark():
-    chunker = f"{CHUNKER},characters=300"
-    result = kshot.evaluate("fts5", "handbook", chunker=chunker, limit=3)
-    assert result.results
-    assert max(row["value"] for row in result.results if row["value"] is not None) > 0
-'''
-
-_TEXTS = {
-    "metric": (_METRIC, _METRIC_TEST, "kshot run -m MODEL -d DATASET --metric PLACE:NAME"),
-    "retriever": (_RETRIEVER, _RETRIEVER_TEST, "kshot run -m MODEL -d DATASET -k 5 --retriever PLACE:NAME"),
-    "model": (_MODEL, _MODEL_TEST, "kshot run -m PLACE:NAME -d DATASET"),
-    "search-engine": (_SEARCH_ENGINE, _SEARCH_ENGINE_TEST, "kshot run -m PLACE:NAME -d handbook"),
-    "chunker": (_CHUNKER, _CHUNKER_TEST, "kshot run -m fts5 -d handbook --chunker PLACE:NAME"),
+_KINDS = {
+    "metric": ("a metric: how a reply is scored", "-m MODEL -d DATASET --metric PLACE:NAME"),
+    "retriever": ("a retriever: which examples a prompt shows", "-m MODEL -d DATASET -k 5 --retriever PLACE:NAME"),
+    "model": ("a language model", "-m PLACE:NAME -d DATASET"),
+    "search-engine": ("a search engine over passages", "-m PLACE:NAME -d handbook"),
+    "chunker": ("a chunker: how documents are cut into passages", "-m fts5 -d handbook --chunker PLACE:NAME"),
 }
-"""By kind: the module, its test, and the command that uses it."""
+"""By kind: what it is, and how it is used. ``starters`` holds a module and a test of each."""
+_STARTERS = Path(__file__).parent / "starters"
+_WRITTEN = ("instruction", "metric", "evaluation_set", "example_set")
+"""Beside the columns: the options that the written class has as attributes."""
 
 
 def plugin_files(kind: str, name: str, module: str, folder: Path) -> tuple[dict[str, str], str]:
     """Return the files of a plug-in by their names, and the command that uses it."""
-    code, test, use = _TEXTS[kind]
     words = {"NAME": name, "FILE": f"{module}.py", "SPOKEN": module.replace("_", "-"), "PLACE": f"{folder / module}.py"}
-    files = {f"{module}.py": code, f"test_{module}.py": test}
-    return {file: _filled(text, words) for file, text in files.items()}, _filled(use, words)
+    files = {}
+    for prefix in ("", "test_"):
+        starter = _STARTERS / f"{prefix}{kind.replace('-', '_')}.py.txt"
+        files[f"{prefix}{module}.py"] = _filled(starter.read_text(encoding="utf-8"), words)
+    return files, _filled(f"kshot run {_KINDS[kind][1]}", words)
 
 
 def _filled(text: str, words: dict[str, str]) -> str:
     """Put the words in the place of their marks, at once: a word may contain another mark."""
     return re.sub("|".join(words), lambda found: words[found[0]], text)
-
-
-_WRITTEN = ("instruction", "metric", "evaluation_set", "example_set")
-"""Beside the columns: the options that the written class has as attributes."""
-_KINDS = {
-    "metric": "a metric: how a reply is scored",
-    "retriever": "a retriever: which examples a prompt shows",
-    "model": "a language model",
-    "search-engine": "a search engine over passages",
-    "chunker": "a chunker: how documents are cut into passages",
-}
 
 
 def add(command: argparse.ArgumentParser) -> None:
@@ -299,7 +62,7 @@ def add(command: argparse.ArgumentParser) -> None:
     dataset.add_argument("rows", metavar="ROWS", help="table of rows: csv, tsv, json, jsonl or parquet")
     dataset.add_argument("name", nargs="?", metavar="NAME", help="name of the class (default: that of the table)")
     add_settings(dataset, only=settings_names(RowSettings).union(_WRITTEN))
-    for kind, text in _KINDS.items():
+    for kind, (text, _) in _KINDS.items():
         plugin = kinds.add_parser(kind, help=text)
         plugin.add_argument("name", metavar="NAME", help="name of the class, such as WordCount or word_count")
     for each in kinds.choices.values():
