@@ -91,7 +91,7 @@ def section_starts(text: str) -> list[tuple[int, tuple[str, ...]]]:
     found: list[tuple[int, tuple[str, ...]]] = [(0, ())]
     above: list[tuple[int, str]] = []
     fence = ""
-    for begin, end in _spans(text, line_borders(text)):
+    for begin, end in pairwise((0, *line_borders(text), len(text))):
         line = text[begin:end].rstrip("\r\n\f")
         if mark := _FENCE.match(line):
             if not fence:
@@ -106,27 +106,12 @@ def section_starts(text: str) -> list[tuple[int, tuple[str, ...]]]:
     return found
 
 
-def _spans(text: str, borders: array[int]) -> Iterator[tuple[int, int]]:
-    begin = 0
-    for end in (*borders, len(text)):
-        yield begin, end
-        begin = end
-
-
 LLAMA_INDEX = "llama-index-core"
 
 _MAX_RUN_CHARACTERS = 100_000
 """The longest run without (or of) white space that the splitter gets: it makes an object of each character of a run."""
 
 _RUN = re.compile(r"\S+|\s+")
-
-
-def sentence_chunks(text: str, size: int, overlap: int, tokens: str) -> Iterator[tuple[str, int | None]]:
-    """Yield the chunks with their positions; ``None`` where a chunk has other white space than the text."""
-    split = _splitter(size, overlap, tokens)
-    for begin, block in _blocks(text):
-        for chunk, start in _located(block, split(block)):
-            yield chunk, None if start is None else begin + start
 
 
 @lru_cache(maxsize=16)
@@ -168,7 +153,10 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _located(text: str, chunks: Sequence[str]) -> Iterator[tuple[str, int | None]]:
-    """Find each chunk by its characters that are not white space: the splitter keeps all of those."""
+    """Find each chunk by its characters that are not white space: the splitter keeps all of those.
+
+    The position is ``None`` where a chunk has other white space than the text.
+    """
     runs = [run.span() for run in re.finditer(r"\S+", text)]
     before, total = [], 0
     for begin, end in runs:
@@ -205,12 +193,8 @@ def trimmed(text: str, begin: int, end: int) -> Span:
 
 def windows(text: str, borders: Sequence[int], size: int, overlap: int) -> Iterator[Span]:
     """Yield windows of ``size`` units that share ``overlap`` units with the one before; blank units do not count."""
-    units = [
-        (begin, end)
-        for first, last in zip((0, *borders), (*borders, len(text)), strict=True)
-        for begin, end in [trimmed(text, first, last)]
-        if begin < end
-    ]
+    spans = (trimmed(text, begin, end) for begin, end in pairwise((0, *borders, len(text))))
+    units = [(begin, end) for begin, end in spans if begin < end]
     for first in range(0, len(units), size - overlap):
         yield units[first][0], units[min(first + size, len(units)) - 1][1]
         if first + size >= len(units):
@@ -381,8 +365,10 @@ def _pieces(text: str, spans: Iterable[Span]) -> Iterator[_Piece]:
 
 
 def _sentence(text: str, chunker: Chunker) -> Iterator[_Piece]:
-    for chunk, start in sentence_chunks(text, chunker.size, chunker.overlap, chunker.tokenizer):
-        yield chunk, start, ()
+    split = _splitter(chunker.size, chunker.overlap, chunker.tokenizer)
+    for begin, block in _blocks(text):
+        for chunk, start in _located(block, split(block)):
+            yield chunk, None if start is None else begin + start, ()
 
 
 def _tokens(text: str, chunker: Chunker) -> Iterator[_Piece]:
@@ -395,8 +381,7 @@ def _recursive(text: str, chunker: Chunker) -> Iterator[_Piece]:
 
 
 def _headings(text: str, chunker: Chunker) -> Iterator[_Piece]:
-    sections = section_starts(text)
-    for (begin, section), (end, _) in zip(sections, [*sections[1:], (len(text), ())], strict=True):
+    for (begin, section), (end, _) in pairwise([*section_starts(text), (len(text), ())]):
         for piece, start, _ in _recursive(text[begin:end], chunker):
             yield piece, None if start is None else begin + start, section
 

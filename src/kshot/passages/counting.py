@@ -79,10 +79,10 @@ def tokenizer(name: str) -> Tokenizer:
     if name == "minilm":
         return Tokenizer(name, *_from_file(_minilm()))
     path = Path(name).expanduser()
-    if path.is_dir() and not (path / "tokenizer.json").is_file():
-        raise UsageError("the folder holds no tokenizer.json", where=name)
     if path.is_dir():
-        return Tokenizer(name, *_from_file(path / "tokenizer.json"))
+        path /= "tokenizer.json"
+        if not path.is_file():
+            raise UsageError("the folder holds no tokenizer.json", where=name)
     if path.is_file():
         return Tokenizer(name, *_from_file(path))
     known = ", ".join(TOKENIZER_PACKAGES)

@@ -10,9 +10,9 @@ from pathlib import Path
 from kshot.core.errors import DataError, UsageError
 from kshot.core.text_files import parse_json, read_whole
 from kshot.passages.benchmark import Benchmark
-from kshot.passages.documents import Document, document_packages, read_documents
+from kshot.passages.documents import FORMATS, Document, document_packages, read_documents
 from kshot.passages.fetching import fetch_notes, is_url, local_path
-from kshot.passages.questions import QuestionSet, read_questions
+from kshot.passages.questions import read_questions
 
 FASTBOOK_CHUNKER = "sentence:500/64,parts=2"
 """How the published results cut the chapters."""
@@ -51,11 +51,23 @@ def fastbook(
             f"{question_file} comes without its documents", hint="Add --data documents=FOLDER (or URL of an archive)."
         )
     documents = read_documents(document_folder, until=_LAST_HEADING, note=notes.append)
-    questions = read_questions(question_file)
-    found = _benchmark(name, questions, documents, filters=filters, only=only)
-    searched = questions.within or within
-    return replace(
-        found, within=None if searched == "none" else searched, chunker=chunker, notes=(*notes, *found.notes)
+    found = read_questions(question_file)
+    chapters = found.chapters()
+    if unknown := next((chapter for chapter in only if chapter not in chapters), None):
+        raise UsageError(f"{name} has no chapter {unknown!r}", hint=f"It has: {', '.join(chapters)}.")
+    samples = [s for s in found.samples(filters) if not only or s.category in only]
+    if (left_out := sum(not only or q.chapter in only for q in found.questions) - len(samples)) > 0:
+        notes.append(f"{left_out} questions have no component left under --components {','.join(filters)}: left out")
+    searched = found.within or within
+    return Benchmark(
+        name,
+        samples,
+        documents=_by_chapter(documents, chapters),
+        within=None if searched == "none" else searched,
+        chunker=chunker,
+        notes=tuple(notes),
+        facts={"questions": len(samples), "components": sum(len(s.fields["components"]) for s in samples)},
+        topics=tuple(question.id for question in found.questions),
     )
 
 
@@ -71,9 +83,9 @@ def own_benchmark(
 
 def handbook(*, filters: Sequence[str] = ("all",), only: Sequence[str] = ()) -> Benchmark:
     """Read the built-in benchmark: questions about kshot's own documentation."""
-    questions, documents = read_questions(HANDBOOK / "questions.json"), read_documents(HANDBOOK / "documents")
-    found = _benchmark("handbook", questions, documents, filters=filters, only=only)
-    return replace(found, chunker=HANDBOOK_CHUNKER)
+    return fastbook(
+        [str(HANDBOOK)], filters=filters, only=only, name="handbook", chunker=HANDBOOK_CHUNKER, within="none"
+    )
 
 
 def own_document_packages(data: Sequence[str] | None, name: str) -> tuple[str, ...]:
@@ -121,8 +133,7 @@ def _paths(data: Sequence[str] | None, name: str) -> tuple[Path, Path | None]:
 
 
 def _holds_documents(folder: Path) -> bool:
-    suffixes = {".ipynb", ".md", ".txt", ".html", ".pdf", ".rst"}
-    return any(file.suffix.lower() in suffixes for file in folder.iterdir())
+    return any(file.suffix.lower() in FORMATS for file in folder.iterdir())
 
 
 def _holds_questions(file: Path) -> bool:
@@ -131,31 +142,6 @@ def _holds_questions(file: Path) -> bool:
     except (OSError, ValueError, DataError):
         return False
     return isinstance(found, dict) and isinstance(found.get("questions"), list)
-
-
-def _benchmark(
-    name: str,
-    found: QuestionSet,
-    documents: Sequence[Document],
-    *,
-    filters: Sequence[str],
-    only: Sequence[str],
-) -> Benchmark:
-    notes: list[str] = []
-    chapters = found.chapters()
-    if unknown := next((chapter for chapter in only if chapter not in chapters), None):
-        raise UsageError(f"{name} has no chapter {unknown!r}", hint=f"It has: {', '.join(chapters)}.")
-    samples = [s for s in found.samples(filters) if not only or s.category in only]
-    if (left_out := sum(not only or q.chapter in only for q in found.questions) - len(samples)) > 0:
-        notes.append(f"{left_out} questions have no component left under --components {','.join(filters)}: left out")
-    return Benchmark(
-        name,
-        samples,
-        documents=_by_chapter(documents, chapters),
-        notes=tuple(notes),
-        facts={"questions": len(samples), "components": sum(len(s.fields["components"]) for s in samples)},
-        topics=tuple(question.id for question in found.questions),
-    )
 
 
 def _by_chapter(documents: Sequence[Document], chapters: Sequence[str]) -> list[Document]:
