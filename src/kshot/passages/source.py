@@ -113,11 +113,7 @@ Answer:"""
 def query_prompt(settings: PassageSettings) -> Callable[[Sample], Prompt]:
     """Return the function that asks for the query of a question."""
     prompt = _prompts(settings)
-
-    def write(sample: Sample) -> Prompt:
-        return prompt(QUERY.format(question=sample.fields["question"]))
-
-    return write
+    return lambda sample: prompt(QUERY.format(question=sample.fields["question"]))
 
 
 def answer_prompt(settings: PassageSettings) -> Callable[[Sample, Sequence[str]], Prompt]:
@@ -296,7 +292,7 @@ class PassagesSource(Source[PassageSettings]):
             raise UsageError(f"{self.label} has no passages: its documents are empty")
         read = (settings.read or _DEFAULT_READ) if settings.method == "rag" else 0
         measures = _measures(benchmark, settings, read)
-        k = read or depth(corpus, measures)
+        k, where = read or depth(corpus, measures), passage_filter(benchmark.within)
         labels: dict[str, Any] = {"benchmark": benchmark.name, "passages": len(corpus)}
         if chunker is not None:
             labels |= {"chunks": str(chunker), "within": benchmark.within or "none"}
@@ -305,7 +301,9 @@ class PassagesSource(Source[PassageSettings]):
         task = Task(
             f"{benchmark.name}@{chunker}" if several else benchmark.name,
             samples,
-            template=_search_template(benchmark.within, k),
+            template=lambda sample, _: Search(
+                sample.fields.get("query", sample.fields["question"]), k, where(sample), topic=sample.id
+            ),
             method=_method(corpus, settings),
             metrics=_metrics(benchmark, finder, measures, settings),
             notes=(*benchmark.notes, *_unreachable_note(benchmark, samples, finder)),
@@ -356,15 +354,6 @@ def depth(corpus: Corpus, measures: Sequence[RankingMeasure]) -> int:
             fitting += 1
         needed = max(needed, fitting)
     return needed
-
-
-def _search_template(within: str | None, k: int) -> Callable[[Sample, Sequence[Sample]], Search]:
-    where = passage_filter(within)
-
-    def template(sample: Sample, shots: Sequence[Sample]) -> Search:  # noqa: ARG001 - a search has no examples
-        return Search(sample.fields.get("query", sample.fields["question"]), k, where(sample), topic=sample.id)
-
-    return template
 
 
 def _measures(benchmark: Benchmark, settings: PassageSettings, read: int) -> tuple[RankingMeasure, ...]:

@@ -137,13 +137,11 @@ class PackageImports:
     """The ``__import__`` of one file: relative names are answered here, all others by Python.
 
     ``folder`` has the dataset files, and lies in the folder of the package; ``inside`` is the part of the package that
-    the file belongs to. ``load`` imports a neighbour; ``neighbours`` are those that were imported, by their paths.
+    the file belongs to. ``neighbours`` are the files that were imported, by their paths.
     """
 
-    def __init__(
-        self, file: Path, folder: Path, inside: Parts, load: Callable[[Path, Path, Parts], ModuleType]
-    ) -> None:
-        self._file, self._folder, self._inside, self._load = file, folder, inside, load
+    def __init__(self, file: Path, folder: Path, inside: Parts) -> None:
+        self._file, self.folder, self._inside = file, folder, inside
         self.neighbours: dict[Path, tuple[Parts, ModuleType]] = {}
 
     def __call__(
@@ -193,7 +191,7 @@ class PackageImports:
         """Return the file of a module of the tree."""
         if parts in {(), DATASETS}:
             return None
-        below = self._folder if parts[:1] == DATASETS else self._folder.parent
+        below = self.folder if parts[:1] == DATASETS else self.folder.parent
         path = below.joinpath(*(parts[1:] if parts[:1] == DATASETS else parts))
         return next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
 
@@ -210,7 +208,7 @@ class PackageImports:
             why = f"{path.name} is no data module: it imports {', '.join(heavy)}, and kshot does not run it"
             raise self._refused(".".join(parts), why)
         inside = parts if path.name == "__init__.py" else parts[:-1]
-        module = self._load(path, self._folder, inside)
+        module = _neighbour(path, self.folder, inside)
         self.neighbours[path] = (inside, module)
         return module
 
@@ -301,22 +299,6 @@ def _download_config(**options: Any) -> Any:
     return import_package(_PURPOSE, "datasets").DownloadConfig(**options)
 
 
-@cache
-def datasets_library() -> ModuleType:
-    """Answer ``import datasets``."""
-    return LazyLibrary("datasets")
-
-
-@cache
-def language_codes() -> ModuleType | None:
-    """Answer ``import langcodes`` where that package is missing; None: it is installed."""
-    if importlib.util.find_spec("langcodes") is not None and importlib.util.find_spec("language_data") is not None:
-        return None
-    module = ModuleType("langcodes")
-    vars(module)["Language"] = Language
-    return module
-
-
 def get_answers(doc: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return the answer of a row and those of its validators, each as a tuple of texts and each once."""
     return list(dict.fromkeys(_parsed(each) for each in (doc["answer"], *_validated(doc["validated_answers"]))))
@@ -395,6 +377,15 @@ def _module(name: str, contents: Mapping[str, Any], kind: type[ModuleType] = Mod
     return made
 
 
+_langcodes = _module("langcodes", {"Language": Language})
+
+
+@cache
+def language_codes() -> ModuleType | None:
+    """Answer ``import langcodes`` where that package is missing; None: it is installed."""
+    return None if all(map(importlib.util.find_spec, ("langcodes", "language_data"))) else _langcodes()
+
+
 _math_equiv = _module("math_equiv", {"math_equiv": equivalent, "is_equiv": equivalent}, CallableModule)
 
 ANSWERED: Mapping[str, Callable[[], ModuleType]] = {
@@ -410,7 +401,7 @@ ANSWERED: Mapping[str, Callable[[], ModuleType]] = {
 }
 
 STAND_INS: Mapping[str, Callable[[], ModuleType | None]] = {
-    "datasets": datasets_library,
+    "datasets": _module("datasets", {}, LazyLibrary),
     "langcodes": language_codes,
 }
 """What answers the import of a package that is not of LLMBox; None: the package itself."""
@@ -444,8 +435,8 @@ def has_relative_imports(path: Path) -> bool:
 def _prepare(module: ModuleType, folder: Path, inside: Parts) -> None:
     """Answer the imports of a module, and its exec and eval, those inside its functions too."""
     file = Path(str(module.__file__))
-    imports = PackageImports(file, folder, inside, _neighbour)
-    vars(module)[_IMPORTS] = (folder, imports)
+    imports = PackageImports(file, folder, inside)
+    vars(module)[_IMPORTS] = imports
     vars(module)["__builtins__"] = {**vars(builtins), "__import__": imports, **program_answers(file)}
 
 
@@ -455,11 +446,9 @@ def _neighbour(path: Path, folder: Path, inside: Parts) -> ModuleType:
 
 def _neighbours_are_same(module: ModuleType) -> bool:
     """Use the neighbours of a module once more: a run records every file that it used, and one may have changed."""
-    folder: Path
-    imports: PackageImports
-    folder, imports = vars(module)[_IMPORTS]
+    imports: PackageImports = vars(module)[_IMPORTS]
     return all(
-        _neighbour(path, folder, inside) is found and _neighbours_are_same(found)
+        _neighbour(path, imports.folder, inside) is found and _neighbours_are_same(found)
         for path, (inside, found) in tuple(imports.neighbours.items())
     )
 
