@@ -105,15 +105,14 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_BASIC = re.compile(r'"(?:[^"\\]|\\.)*"')
-_LITERAL = re.compile(r"'[^']*'")
-_LONG_BASIC = re.compile(r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}', re.DOTALL)
-_LONG_LITERAL = re.compile(r"'''(?:[^']|'{1,2}(?!'))*'{3,5}", re.DOTALL)
-_PLAIN = re.compile(r"[^,\]}#\n]*")
+_BETWEEN = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
+"""What stands between the items of an array or an inline table."""
+_BASIC, _LITERAL = r'"(?:[^"\\]|\\.)*"', r"'[^']*'"
+_LONG_BASIC, _LONG_LITERAL = r'"""(?s:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}', r"'''(?:[^']|'{1,2}(?!'))*'{3,5}"
+_KEY = re.compile(rf"{_BASIC}|{_LITERAL}|[A-Za-z0-9_-]+")
+_PLAIN_VALUE = re.compile(rf"{_LONG_BASIC}|{_LONG_LITERAL}|{_BASIC}|{_LITERAL}|[^,\]}}#\n]*")
 _MAX_PARTS = 100
 """The parts of a dotted key whose places are kept: no run file needs as many."""
-_STRINGS = (_LONG_BASIC, _LONG_LITERAL, _BASIC, _LITERAL)
 
 
 class Position(NamedTuple):
@@ -194,41 +193,31 @@ class _PositionReader:
         """Read a key, which may have several parts with dots between them."""
         keys: list[str] = []
         while True:
-            self._skip(_SPACE)
-            start = self._at
-            for pattern in (_BASIC, _LITERAL, _BARE):
-                if self._skip(pattern) > start:
-                    break
-            else:
-                raise AssertionError(f"no key at character {start}")
+            start = self._skip(_SPACE)
+            key = self._text[start : self._skip(_KEY)]
             if len(keys) < _MAX_PARTS:
-                keys.append(_read_key(self._text[start : self._at]))
-            self._skip(_SPACE)
-            if not self._text.startswith(".", self._at):
+                keys.append(_read_key(key))
+            if not self._text.startswith(".", self._skip(_SPACE)):
                 return keys
             self._at += 1
 
     def _value(self, path: KeyPath) -> None:
-        start = self._at
-        if self._text.startswith("[", start):
+        if self._text.startswith("[", self._at):
             for number in self._items("]"):
                 item = (*path, number)
                 self.found[item] = self._here()
                 self._value(item)
-        elif self._text.startswith("{", start):
+        elif self._text.startswith("{", self._at):
             for _ in self._items("}"):
                 self._pair(path)
-        elif not any(self._skip(pattern) > start for pattern in _STRINGS):
-            self._skip(_PLAIN)
+        else:
+            self._skip(_PLAIN_VALUE)
 
     def _items(self, end: str) -> Iterator[int]:
         """Yield the number of each item of an array or a table, where it begins; it is read meanwhile."""
         self._at += 1
         number = 0
-        while self._text[self._skip(_BLANK)] != end:
-            if self._text[self._at] == ",":
-                self._at += 1
-                continue
+        while self._text[self._skip(_BETWEEN)] != end:
             yield number
             number += 1
         self._at += 1
