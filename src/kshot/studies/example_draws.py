@@ -44,18 +44,6 @@ class ExampleDraws(WrappedSource):
 
     drawn: Callable[[Settings, int], tuple[Source[Settings], Settings]]
 
-    def searches(self, settings: Settings) -> bool:
-        """Whether search engines are evaluated on the source."""
-        return self.whole.searches(settings)
-
-    def default_model(self, settings: Settings) -> str | None:
-        """Return the built-in model that suits the source."""
-        return self.whole.default_model(settings)
-
-    def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
-        """Return the packages that the source needs."""
-        return self.whole.packages(settings, scored=scored)
-
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:

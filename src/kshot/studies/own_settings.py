@@ -8,9 +8,8 @@ from typing import Any
 
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Model
-from kshot.core.records import ResultRow
 from kshot.core.specs import split_options
-from kshot.core.task import Task, TaskResult
+from kshot.core.task import Task
 from kshot.core.watcher import PlannedTask
 from kshot.settings import Settings
 from kshot.studies.wrapped import WrappedSource
@@ -30,17 +29,9 @@ class OwnSettings(WrappedSource):
         """Return the names that ``--data`` may have; the place of its own rows is among its settings."""
         return () if "data" in split_options(self.text)[1] else self.whole.data_names()
 
-    def searches(self, settings: Settings) -> bool:
-        """Whether search engines are evaluated on it."""
-        return self.whole.searches(self.own(settings))
-
-    def default_model(self, settings: Settings) -> str | None:
-        """Return the built-in model that suits it."""
-        return self.whole.default_model(self.own(settings))
-
-    def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
-        """Return the packages that it needs."""
-        return self.whole.packages(self.own(settings), scored=scored)
+    def of_whole(self, settings: Settings) -> Settings:
+        """Return the settings of the dataset."""
+        return self.own(settings)
 
     def check(self, settings: Settings) -> None:
         """Refuse settings that belong to the whole run."""
@@ -74,7 +65,3 @@ class OwnSettings(WrappedSource):
     def planned(self, settings: Settings, rehearsed: Sequence[PlannedTask]) -> Sequence[PlannedTask] | None:
         """Return all its tasks."""
         return self.whole.planned(self.own(settings), rehearsed)
-
-    def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
-        """Return figures over several tasks."""
-        return self.whole.totals(results)

@@ -68,13 +68,9 @@ class Sweep(WrappedSource):
     _points: dict[_Key, SweepPoint] = field(default_factory=dict, compare=False, repr=False)
     """The points by the values that matter."""
 
-    def searches(self, settings: Settings) -> bool:
-        """Whether search engines are evaluated on the source."""
-        return self.whole.searches(next(self._places(settings)).settings)
-
-    def default_model(self, settings: Settings) -> str | None:
-        """Return the built-in model that suits the source."""
-        return self.whole.default_model(next(self._places(settings)).settings)
+    def of_whole(self, settings: Settings) -> Settings:
+        """Return the settings at the first point."""
+        return next(self._places(settings)).settings
 
     def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
         """Return the packages that any point needs."""
