@@ -42,8 +42,8 @@ from kshot.runs.previews import Faults, planned_task, rehearse
 from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart, without_effect
-from kshot.studies.own_settings import OwnSettings
 from kshot.studies.sweep import check_sweeps
+from kshot.studies.wrapped import OwnSettings
 from kshot.tables.files import FILE_SUFFIXES
 
 

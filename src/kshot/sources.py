@@ -185,7 +185,7 @@ def _has_own_settings(text: str) -> bool:
 def _with_own_settings(text: str, settings: Settings) -> Source[Settings]:
     """Return the source of a dataset with settings of its own."""
     from kshot.prompts.strings import decode_escapes
-    from kshot.studies.own_settings import OwnSettings
+    from kshot.studies.wrapped import OwnSettings
 
     spec, reads = parse_spec(text), set[str]()
 

@@ -5,8 +5,8 @@ import pytest
 from kshot.core.protocols import Source
 from kshot.settings import Settings
 from kshot.studies.example_draws import ExampleDraws
-from kshot.studies.own_settings import OwnSettings
 from kshot.studies.sweep import Sweep
+from kshot.studies.wrapped import OwnSettings
 
 
 class Around(Source[Settings]):
