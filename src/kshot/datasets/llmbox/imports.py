@@ -301,14 +301,10 @@ def _download_config(**options: Any) -> Any:
 
 def get_answers(doc: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Return the answer of a row and those of its validators, each as a tuple of texts and each once."""
-    return list(dict.fromkeys(_parsed(each) for each in (doc["answer"], *_validated(doc["validated_answers"]))))
-
-
-def _validated(columns: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the validators' answers, which a row lists column by column."""
-    names = ("number", "date", "spans")
-    for values in zip(*(columns[name] for name in names), strict=True):
-        yield dict(zip(names, values, strict=True))
+    names, columns = ("number", "date", "spans"), doc["validated_answers"]
+    validated = zip(*(columns[name] for name in names), strict=True)
+    found = [doc["answer"], *(dict(zip(names, values, strict=True)) for values in validated)]
+    return list(dict.fromkeys(map(_parsed, found)))
 
 
 def _parsed(answer: Mapping[str, Any]) -> tuple[str, ...]:
