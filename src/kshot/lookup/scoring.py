@@ -13,7 +13,7 @@ from kshot.core.records import Sample
 from kshot.lookup.generate import LOOKUP_TASKS, answers, parts
 from kshot.metrics import Metric
 from kshot.metrics.metric import PERCENT
-from kshot.statistics.paired import Paired, paired
+from kshot.statistics.paired import paired
 
 FAILED = "failed"
 OPPOSITE = "opposite neighbour"
@@ -139,13 +139,10 @@ def gaps(correct: Mapping[str, Mapping[Any, bool]]) -> list[Gap]:
             a, b = correct.get(better, {}), correct.get(worse, {})
             common = [record for record in a if record in b]
             if common:
-                result = _paired([a[r] for r in common], [b[r] for r in common])
+                of_better, of_worse = ([100.0 * right[record] for record in common] for right in (a, b))
+                result = paired(of_better, of_worse, bounds=PERCENT)
                 found.append(Gap(kind, better, worse, len(common), result.difference, result.interval, result.p))
     return found
-
-
-def _paired(a: Sequence[bool], b: Sequence[bool]) -> Paired:
-    return paired([100.0 * right for right in a], [100.0 * right for right in b], bounds=(0.0, 100.0))
 
 
 _RULE_LABELS = {"first_word": "first word", "tolerant_tags": "tolerant"}

@@ -88,7 +88,8 @@ class LookupFile:
 
 def configurations(settings: LookupSettings, tasks: Sequence[str]) -> Iterator[LookupConfiguration]:
     """Yield what the settings ask for, in the order variants → tasks → lengths."""
-    variants = [parse_variant(text) for text in _variants(settings)]
+    named = settings.variant or (DEFAULT_VARIANT,)
+    variants = [parse_variant(text) for text in (VARIANTS if "all" in named else dict.fromkeys(named))]
     files = list(_files(settings, {group_of(task) for task in tasks}))
     streams = {group: random.Random(REFERENCE_SEED) for group in TASKS}  # noqa: S311 - reproducible draws
     rules = rules_for("instruct" if settings.model_type == "chat" else "base")
@@ -107,11 +108,6 @@ def data_file(settings: LookupSettings) -> str | None:
     if len(given) > 1:
         raise UsageError("token lookup takes one --data file", hint="Run the files one after the other.")
     return given[0] if given else None
-
-
-def _variants(settings: LookupSettings) -> Sequence[str]:
-    given = settings.variant or (DEFAULT_VARIANT,)
-    return VARIANTS if "all" in given else tuple(dict.fromkeys(given))
 
 
 def _files(settings: LookupSettings, groups: set[str]) -> Iterator[LookupFile]:
@@ -231,7 +227,8 @@ class LookupSource(Source[LookupSettings]):
         """Make one Task per task × length × variant, in the order variants → tasks → lengths."""
         del facts  # no task depends on what an earlier run recorded
         refuse_scoring_options(settings, "token lookup, which has rules of its own")
-        replayed = _replayed_file(model)
+        recording = model.abilities.recording if isinstance(model, LanguageModel) else None
+        replayed = None if recording is None else str(recording)
         yield from self.tried.take((settings, replayed), lambda: self._compiled(settings, replayed), keep=model is None)
 
     def _compiled(self, settings: LookupSettings, replayed: str | None) -> list[Task[Any]]:
@@ -283,12 +280,6 @@ class LookupSource(Source[LookupSettings]):
         for name in named:
             group_of(name)  # an unknown task is an error
         return tuple(dict.fromkeys(named)) or tuple(LOOKUP_TASKS)
-
-
-def _replayed_file(model: Model | None) -> str | None:
-    """Return the file of recorded completions that the model replays."""
-    recording = model.abilities.recording if isinstance(model, LanguageModel) else None
-    return None if recording is None else str(recording)
 
 
 def _correct(result: TaskResult) -> dict[int, bool]:

@@ -357,11 +357,9 @@ def _with_distinct_names(documents: Sequence[Document], note: NoteCallback) -> l
     folders = [str(Path(document.path).absolute().parent) for document in documents]
     shared = Path(os.path.commonpath(folders)) if folders else Path()
     return [
-        document if len(groups[document.name]) == 1 else replace(document, name=_path_name(document, shared))
+        document
+        if len(groups[document.name]) == 1
+        else replace(document, name=Path(document.path).absolute().relative_to(shared).as_posix())
         for document in documents
         if id(document) in kept
     ]
-
-
-def _path_name(document: Document, shared: Path) -> str:
-    return Path(document.path).absolute().relative_to(shared).as_posix()

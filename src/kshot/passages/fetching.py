@@ -232,7 +232,10 @@ def _fetch(url: str, folder: Path, work: Path, note: Callable[[str], None]) -> N
 def _fetch_listing(url: str, page: Path, folder: Path, depth: int, downloads: Downloads) -> None:
     """Fetch what the listing of a folder links to; links that leave the folder are skipped."""
     base = url if url.endswith("/") else url + "/"
-    text = _listing_text(url, page)
+    if page.stat().st_size > _MAX_LISTING_BYTES:
+        raise DataError(f"the listing is larger than {_MAX_LISTING_BYTES >> 20} MB", where=url)
+    text = page.read_bytes().decode("utf-8", "replace")
+    page.unlink()  # the next listing takes its place
     for target in dict.fromkeys(urljoin(base, link) for link in _LINK.findall(text)):
         below = target.removesuffix("/")
         name = name_in_folder(unquote(below.removeprefix(base)))
@@ -246,12 +249,3 @@ def _fetch_listing(url: str, page: Path, folder: Path, depth: int, downloads: Do
             _fetch_listing(target, page, folder / name, depth - 1, downloads)
     if not any(folder.iterdir()):
         raise DataError("nothing was found there", where=url, hint="Give the URL of a file, an archive or a listing.")
-
-
-def _listing_text(url: str, page: Path) -> str:
-    """Return a listing, and delete its file: the next one takes its place."""
-    if page.stat().st_size > _MAX_LISTING_BYTES:
-        raise DataError(f"the listing is larger than {_MAX_LISTING_BYTES >> 20} MB", where=url)
-    text = page.read_bytes().decode("utf-8", "replace")
-    page.unlink()
-    return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -140,9 +140,3 @@ CUTS: Mapping[str, Cut] = {
     **{name: _by(each) for each, name in SEPARATORS.items()},
 }
 """The ways to cut a text into options, the surest first, by name."""
-
-
-def cuts_that_fit(texts: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield each way to cut and the number of texts that it cuts."""
-    for name, cut in CUTS.items():
-        yield name, sum(cut(text) is not None for text in texts)

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -293,14 +294,12 @@ class RowsWithOptionsCompiler(_RowsCompiler, MultipleChoiceCompiler):
     """Makes the Task of rows with options."""
 
     dataset: RowsWithOptions
-    dataset_class: ClassVar[type[Dataset]] = MultipleChoiceCompiler.dataset_class
 
 
 class RowsWithTargetsCompiler(_RowsCompiler, GenerationCompiler):
     """Makes the Task of rows with targets."""
 
     dataset: RowsWithTargets
-    dataset_class: ClassVar[type[Dataset]] = GenerationCompiler.dataset_class
 
 
 def compile_rows(dataset: RowsDataset) -> DatasetCompiler:
@@ -350,14 +349,10 @@ def _described(rows: Sequence[Mapping[str, Any]], reading: RowReading) -> str:
     counted = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}"
     if reading.form is None:
         return counted
-    found = Counter(index for row in rows for index in _right(reading, row))
+    found = Counter[int]()
+    for row in rows:
+        with suppress(DataError):
+            right = reading.fields(row)["target_idx"]
+            found.update(right if isinstance(right, list) else [right])
     shares = " ".join(f"{letter(index)} {count}" for index, count in sorted(found.items()))
     return f"{counted}; right: {shares or 'none'}"
-
-
-def _right(reading: RowReading, row: Mapping[str, Any]) -> Sequence[int]:
-    try:
-        found = reading.fields(row)["target_idx"]
-    except DataError:
-        return ()
-    return found if isinstance(found, list) else [found]

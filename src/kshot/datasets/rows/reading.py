@@ -15,9 +15,9 @@ from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.options import flag
 from kshot.core.visible import listed as listed_names
 from kshot.datasets.rows.cells import (
+    CUTS,
     MIN_OPTIONS,
     Listed,
-    cuts_that_fit,
     from_columns,
     listed_value,
     options_in,
@@ -156,10 +156,9 @@ def _with_cut(reading: RowReading, rows: Sequence[Mapping[str, Any]]) -> RowRead
         return reading
     values = [row.get(reading.columns.options[0]) for row in rows]
     texts = [text_of(value) for value in values if listed_value(value) is None and text_of(value).strip()]
-    if not texts:
-        return reading
-    name, count = max(cuts_that_fit(texts), key=lambda found: found[1])
-    if not count:
+    counts = {name: sum(cut(text) is not None for text in texts) for name, cut in CUTS.items()}
+    name = max(counts, key=counts.__getitem__)
+    if not counts[name]:
         return reading
     note = f"the options in column {reading.columns.options[0]!r} are separated by {name}"
     return replace(reading, cut=name, notes=(note,))

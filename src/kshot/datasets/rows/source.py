@@ -67,13 +67,9 @@ class RowsSource(DatasetSource):
 
     def packages(self, settings: DatasetSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its rows, its examples and its clean-up need."""
-        own = with_options(settings, self.spec)
+        own, local = with_options(settings, self.spec), self.place if is_local(self.place) else None
         found = DatasetSource.packages(self, settings, scored=scored)
-        return {self.text: row_packages(own.dataset_path or self._local_place, (self.place,)), **found}
-
-    @property
-    def _local_place(self) -> str | None:
-        return self.place if is_local(self.place) else None
+        return {self.text: row_packages(own.dataset_path or local, (self.place,)), **found}
 
     @property
     def options(self) -> str:
@@ -81,18 +77,14 @@ class RowsSource(DatasetSource):
         given = self.spec.options if self.spec is not None else {}
         return option_text({name: value for name, value in given.items() if name not in _OF_ROWS})
 
-    def _model_decides(self, settings: DatasetSettings) -> bool:
-        """Whether it depends on the model how options are ranked: the user does not say it."""
-        own = with_options(settings, self.spec)
-        return issubclass(self.dataset, RowsWithOptions) and own.ranking_type is None and own.sample_num == 1
-
     def tasks(
         self, settings: DatasetSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Make the Task; the model decides how options are ranked, unless the user does."""
         own, facts = with_options(settings, self.spec), facts or {}
-        if self._model_decides(settings):
-            earlier = [facts.get(name, {}) for name in self._task_names]
+        if issubclass(self.dataset, RowsWithOptions) and own.ranking_type is None and own.sample_num == 1:
+            names = (display_name(name_of(self.dataset), subset) for subset in self.subsets or (None,))
+            earlier = [facts.get(f"{name}{self.options}", {}) for name in names]
             decided = model is not None or any(earlier)
             usual = decided and ranking_that_fits(own, model, earlier) == USUAL_RANKING
             settings = settings.with_values(ranking_type=USUAL_RANKING if usual else "auto")
@@ -106,11 +98,6 @@ class RowsSource(DatasetSource):
             dataset = self.instance(with_options(settings, self.spec), subset)
             if isinstance(dataset, RowsDataset):
                 yield check_table(dataset)
-
-    @property
-    def _task_names(self) -> list[str]:
-        name = name_of(self.dataset)
-        return [f"{display_name(name, subset)}{self.options}" for subset in self.subsets or (None,)]
 
 
 def rows_source(text: str, settings: DatasetSettings) -> RowsSource:
