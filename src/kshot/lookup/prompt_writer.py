@@ -232,7 +232,9 @@ def prompter(
 
     def make(record: Row) -> str | Chat:
         item = _shot(record, form, task)
-        examples = common or _same_length_pool(len(record["input_no_space"]), vocab, form, task)
+        # Examples as long as the record are generated: the other records of the run must not decide its prompt.
+        same = PoolRecipe(len(record["input_no_space"]), SAME_LENGTH_SAMPLES, SAME_LENGTH_SEED)
+        examples = common or _generated_pool(same, vocab, form, task)
         own = stream or random.Random(f"{seed}:{record['input_no_space']}")  # noqa: S311 - reproducible draws
         # The first draw is the worked example, used or not, so that every template shows the same examples.
         worked, *shown = examples.draw(own, item, shots if reference else shots + 1)
@@ -285,11 +287,6 @@ def _common_pool(
     if reference:
         raise UsageError("reference mode needs a pool for 'same' variants", hint="Give the test file as the pool.")
     return None
-
-
-def _same_length_pool(length: int, vocab: str, form: Variant, task: str) -> ExamplePool:
-    """Generate examples as long as the record: the other records of the run must not decide its prompt."""
-    return _generated_pool(PoolRecipe(length, SAME_LENGTH_SAMPLES, SAME_LENGTH_SEED), vocab, form, task)
 
 
 @lru_cache(maxsize=256)

@@ -78,7 +78,7 @@ def repeat(method: RepeatedMethod, times: int, *, at_least: int = 1) -> Repeated
         repeats = [_Repeat(method(sample, prompt)) for _ in range(times)]
         try:
             for each in repeats:
-                each.start()
+                each.step()
             while any(each.requests is not None for each in repeats):
                 try:
                     responses: Sequence[Response] = yield [
@@ -91,7 +91,7 @@ def repeat(method: RepeatedMethod, times: int, *, at_least: int = 1) -> Repeated
                 remaining = iter(responses)
                 for each in repeats:
                     if each.requests is not None:
-                        each.go_on([next(remaining) for _ in each.requests])
+                        each.step([next(remaining) for _ in each.requests])
         finally:
             for each in repeats:
                 each.method.close()
@@ -127,16 +127,11 @@ class _Repeat:
         self.answers: tuple[Any, ...] = ()
         self.failed: Failed | None = None
 
-    def start(self) -> None:
-        self._step(lambda: next(self.method))
-
-    def go_on(self, responses: Sequence[Response]) -> None:
-        self._step(lambda: resume(self.method, responses))
-
-    def _step(self, step: Callable[[], Sequence[Request]]) -> None:
+    def step(self, responses: Sequence[Response] | None = None) -> None:
+        """Start the method, or go on with the responses to its requests."""
         self.requests = None
         try:
-            self.requests = step()
+            self.requests = next(self.method) if responses is None else resume(self.method, responses)
         except StopIteration as stop:
             self.answers = (stop.value,)
         except AskFailed as exc:

@@ -40,12 +40,9 @@ class Benchmark:
         """Return the documents cut by the chunker; without a chunker, the passages as they are."""
         if chunker is None:
             return Corpus(self.passages, topics=self.topics)
-        return Corpus(passages_of(self.documents, chunker, _fields), topics=self.topics)
+        passages = passages_of(self.documents, chunker, lambda document: {"chapter": document.name})
+        return Corpus(passages, topics=self.topics)
 
     def texts(self) -> dict[str, str]:
         """Return the whole text of each chapter: it shows whether a quote straddles a border or is absent."""
         return {document.name: document.text for document in self.documents}
-
-
-def _fields(document: Document) -> dict[str, str]:
-    return {"chapter": document.name}

@@ -9,7 +9,7 @@ from typing import Any
 from kshot.core.corpus import Corpus, Where
 from kshot.core.errors import UsageError
 from kshot.core.records import Evidence, Sample
-from kshot.metrics.ceiling import PassageFilter, UnreachableEvidence, ceiling, unreachable_evidence
+from kshot.metrics.ceiling import PassageFilter, ceiling, unreachable_evidence
 from kshot.metrics.ranking import EvidenceFinder
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.questions import Component, EvidenceQuestion, QuestionSet
@@ -74,6 +74,7 @@ def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) 
     within = passage_filter(benchmark.within)
     samples = list(benchmark.samples)
     missing = unreachable_evidence(finder, samples, _searched_texts(benchmark), within=within)
+    straddling = {(each.sample, each.component) for each in missing.straddling}
     best = {name: ceiling(finder, samples, name, within=within) for name in measures}
     fields = {sample.id: sample.fields for sample in samples}
     return {
@@ -86,7 +87,7 @@ def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) 
             {
                 "question": each.sample,
                 "component": fields[each.sample]["components"][each.component],
-                "why": _why_unreachable(each.sample, each.component, missing),
+                "why": "straddles a border" if (each.sample, each.component) in straddling else "not in the text",
             }
             for each in missing.components
         ],
@@ -120,11 +121,6 @@ def question_card(benchmark: Benchmark, corpus: Corpus, number: str) -> dict[str
             for component, (text, quotes) in enumerate(components)
         ],
     }
-
-
-def _why_unreachable(sample: str, component: int, missing: UnreachableEvidence) -> str:
-    straddles = any((each.sample, each.component) == (sample, component) for each in missing.straddling)
-    return "straddles a border" if straddles else "not in the text"
 
 
 def passage_filter(within: str | None) -> PassageFilter:

@@ -129,11 +129,9 @@ def _paths(data: Sequence[str] | None, name: str) -> tuple[Path, Path | None]:
     folder = local_path(plain[0]) if plain else questions.parent
     folder = folder if folder.is_dir() else folder.parent
     below = next((folder / sub for sub in _DOCUMENT_FOLDERS if (folder / sub).is_dir()), None)
-    return questions, below or (folder if _holds_documents(folder) else None)
-
-
-def _holds_documents(folder: Path) -> bool:
-    return any(file.suffix.lower() in FORMATS for file in folder.iterdir())
+    if below is None and any(file.suffix.lower() in FORMATS for file in folder.iterdir()):
+        return questions, folder
+    return questions, below
 
 
 def _holds_questions(file: Path) -> bool:

@@ -25,11 +25,6 @@ NAME = "name"
 _WORDS = {True: "yes", False: "no"}
 
 
-def spec_text(name: str, options: Mapping[str, str]) -> str:
-    """Return the text of a name and its options, whose values are texts already."""
-    return name + option_text(options)
-
-
 def value_text(name: str, value: Any, declared: OptionField | None = None) -> str:
     """Return the value of an option as it is written after a name; ``declared``: what is known of the option."""
     values = value if isinstance(value, list) else [value]
@@ -78,7 +73,7 @@ def entry_of(text: str, declared: Mapping[str, OptionField] | None = None) -> di
         texts = {key: value_text(key, value, known[key]) for key, value in options.items()}
     except (KshotError, KeyError, ValueError):
         return {NAME: text}
-    same = NAME not in options and spec_text(name, texts) == text
+    same = NAME not in options and name + option_text(texts) == text
     return {NAME: name, **options} if same else {NAME: text}
 
 
@@ -369,7 +364,7 @@ class _Reader:
                 if known:
                     settings_from({option: value})
                 texts[option] = value_text(option, value, known.get(option))
-        return spec_text(name, texts)
+        return name + option_text(texts)
 
     def _read_settings(self) -> None:
         declared = Settings.declared()

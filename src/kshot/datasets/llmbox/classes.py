@@ -366,9 +366,7 @@ class LLMBoxDataset(Dataset):
         found.tokens, found.words = len(self.tokenizer_encode(found)), low
         return found
 
-    def calculate_metric(
-        self, predictions: Sequence[Any], /
-    ) -> tuple[dict[str, dict[str, float]], dict[str, list[float]]]:
+    def calculate_metric(self, predictions: Sequence[Any], /) -> ClassResults:
         """Return the figures by the name of the dataset and of each category, and the scores of the samples."""
         rows, column = self.evaluation_data, self.category_column
         categories = [str(row[column]) for row in rows] if column is not None else None

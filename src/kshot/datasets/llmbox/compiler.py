@@ -338,10 +338,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Real) and math.isfinite(value)
 
 
-def _one(answer: Any) -> Any:
-    return answer.majority if isinstance(answer, Repeats) else answer
-
-
 def _same(one: Any, other: float) -> bool:
     return isinstance(one, (int, float)) and math.isclose(one, other, abs_tol=1e-9)
 
@@ -361,7 +357,8 @@ def with_own_figures(task: Task[Any], dataset: LLMBoxDataset, call: Call) -> Tas
     def finish(answers: Sequence[Any]) -> Sequence[Any]:
         done = task.finish(answers) if task.finish is not None else answers
         if not any(isinstance(answer, Failed) for answer in answers):  # figures over some of the samples mislead
-            predictions = [_one(bare(each)) for each in done]
+            plain = map(bare, done)
+            predictions = [each.majority if isinstance(each, Repeats) else each for each in plain]
             call("calculate_metric", lambda: own.compute(predictions))
         return done
 
