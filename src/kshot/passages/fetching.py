@@ -110,8 +110,7 @@ def _is_private(host: str | None) -> bool:
     return any(not ipaddress.ip_address(str(each).partition("%")[0]).is_global for each in found)
 
 
-@contextmanager
-def _opened(url: str) -> Iterator[Any]:
+def _opened(url: str) -> Any:
     """Open a URL with what reads the web alone: the usual opener reads files and FTP servers too."""
     opener = OpenerDirector()
     for handler in (
@@ -119,8 +118,7 @@ def _opened(url: str) -> Iterator[Any]:
         *(HTTPDefaultErrorHandler(), HTTPErrorProcessor()),
     ):
         opener.add_handler(handler)
-    with opener.open(Request(url, headers={"User-Agent": "kshot"}), timeout=_WAIT_SECONDS) as reply:  # noqa: S310 - the opener knows http and https only
-        yield reply
+    return opener.open(Request(url, headers={"User-Agent": "kshot"}), timeout=_WAIT_SECONDS)  # noqa: S310 - the opener knows http and https only
 
 
 def name_in_folder(text: str) -> str | None:
