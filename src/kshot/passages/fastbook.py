@@ -10,7 +10,7 @@ from pathlib import Path
 from kshot.core.errors import DataError, UsageError
 from kshot.core.text_files import parse_json, read_whole
 from kshot.passages.benchmark import Benchmark
-from kshot.passages.documents import FORMATS, Document, document_packages, read_documents
+from kshot.passages.documents import Document, document_packages, read_documents
 from kshot.passages.fetching import fetch_notes, is_url, local_path
 from kshot.passages.questions import read_questions
 
@@ -26,6 +26,8 @@ _LAST_HEADING = "## Questionnaire"
 """A notebook is read up to this heading: the questions themselves follow it."""
 
 _DOCUMENT_FOLDERS = ("chapters", "documents", "docs")
+_DOCUMENT_SUFFIXES = {".ipynb", ".md", ".txt", ".html", ".pdf", ".rst"}
+"""A folder with such a file holds documents beside its questions."""
 _KEYED = re.compile(r"(questions|documents)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
 
@@ -129,7 +131,7 @@ def _paths(data: Sequence[str] | None, name: str) -> tuple[Path, Path | None]:
     folder = local_path(plain[0]) if plain else questions.parent
     folder = folder if folder.is_dir() else folder.parent
     below = next((folder / sub for sub in _DOCUMENT_FOLDERS if (folder / sub).is_dir()), None)
-    if below is None and any(file.suffix.lower() in FORMATS for file in folder.iterdir()):
+    if below is None and any(file.suffix.lower() in _DOCUMENT_SUFFIXES for file in folder.iterdir()):
         return questions, folder
     return questions, below
 
