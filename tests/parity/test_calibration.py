@@ -34,5 +34,6 @@ def test_the_error_is_that_of_the_definition(seed):
         confidence, right = confidence_of({"response": response, "target": int(target)})
         found.add(confidence, right=right)
     expected = reference(logprobs, targets)
-    assert (found.accuracy, found.confidence, found.error) == pytest.approx(expected, abs=1e-12)
-    assert found.samples == count
+    whole = found.whole
+    assert (whole.accuracy, whole.mean_confidence, found.error) == pytest.approx(expected, abs=1e-12)
+    assert whole.samples == count
