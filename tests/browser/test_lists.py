@@ -99,6 +99,26 @@ def test_a_link_without_a_place_finds_it(samples, runs):
     expect(place).to_be_empty()
 
 
+def test_a_place_that_is_found_late_leads_nobody_back(samples, runs):
+    rows = rows_of(runs / "after")
+    wrong = [at for at, row in enumerate(rows) if verdict_of(row) == "wrong"][300]
+    held, late = [], re.compile(rf"find={wrong}\b")
+
+    def hold(route):
+        held.append(route)
+
+    samples.page.route(late, hold)
+    with samples.page.expect_request(late):
+        samples.go(f"#/run/after/samples/{wrong}?verdict=wrong")
+    samples.go("#/run/after/samples/20")
+    expect(samples.page.locator(".place")).to_have_text(f"21 of {MANY:,}")
+    with samples.page.expect_response(late):
+        held[0].continue_()
+    samples.page.wait_for_timeout(200)  # for a page that would follow it
+    expect(samples.sample).to_contain_text(rows[20]["prompt"].partition("\n")[0])
+    assert samples.state.partition("?")[0] == "#/run/after/samples/20"
+
+
 def test_the_number_of_an_outcome_is_that_of_the_list_it_opens(opened, viewer):
     reader = Reader(opened(viewer)).go("#/run/search/samples")
     group = reader.page.get_by_role("group", name="Outcome")

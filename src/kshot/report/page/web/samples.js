@@ -216,7 +216,11 @@
     }, [list, view.first, view.last, at]);
     useEffect(() => {
       if (!open || known || !list.row(at)) return; // a link that was written elsewhere does not say which row it is
-      const found = ({ place }) => Number.isInteger(place) && kshot.go([...path, String(n)], { ...kshot.route().query, at: place }, { replace: true });
+      const found = ({ place }) => {
+        const now = kshot.route();
+        const here = now.path.slice(0, 3).join("/") === path.join("/") && Number(now.path[3]) === n; // the reader may have gone on
+        if (Number.isInteger(place) && here) kshot.go([...path, String(n)], { ...now.query, at: place }, { replace: true });
+      };
       kshot.source.samples(runKey, { ...asked, find: n }, 0, 1).then(found, () => {});
     }, [list, n, known, !list.row(at)]);
     useLayoutEffect(() => view.show(at), [list, matching > 0, open, view.tall, known]);
