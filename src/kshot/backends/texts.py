@@ -201,7 +201,7 @@ class ScoredSpans(Generic[SpanT]):
     """A Loglik request whose spans are scored one by one.
 
     A span is a continuation, or one of the windows of a document, of which ``windows`` has the counts: then the
-    likelihood of a document is the sum over its windows. ``cut_tokens``: so many were cut from the left of the prompt.
+    likelihood of a document is the sum over its windows. ``cut_tokens``: how many were cut from the left of the prompt.
     ``pieces``: the texts of each continuation's tokens, if their log-probabilities are wanted.
     """
 
@@ -241,7 +241,7 @@ class ScoredSpans(Generic[SpanT]):
 class TextInProgress:
     """A text being written: its prompt, its limits, its new tokens, and why it stopped (empty while it goes on).
 
-    ``cut_tokens``: so many were cut from the left of its prompt. ``text``: what its new tokens show, for a model that
+    ``cut_tokens``: how many were cut from the left of its prompt. ``text``: what its new tokens show, for a model that
     decodes every token. ``logprobs``: the log-probabilities of its new tokens, if they are wanted.
     """
 

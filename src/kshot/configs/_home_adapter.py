@@ -163,7 +163,7 @@ def _without(module: str, name: str) -> Any:
 
 
 def stand_ins() -> dict[str, Callable[[], types.ModuleType]]:
-    """Return what makes the modules that stand in for mmengine's, by name."""
+    """Return, by module name, the functions that make the replacements of mmengine's modules."""
     registry = {"Registry": HomeRegistry, "METRICS": HomeRegistry("mmengine_metrics")}
     config = {"ConfigDict": ConfigDict, "Config": ConfigDict, "read_base": lambda: None}
     files = {"load": _load, "dump": _dump, "list_from_file": _lines, "exists": os.path.exists}

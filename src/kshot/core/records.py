@@ -300,7 +300,7 @@ class Generated:
     """Text that a model wrote, its stop reason, and its reasoning, kept apart.
 
     Stop reasons: ``stop`` (it came to its end), ``length`` (it has all tokens that were asked for), ``window`` (the
-    context window was full before that). ``cut_tokens``: so many were cut from the left of a prompt that was too long.
+    context window was full before that). ``cut_tokens``: how many were cut from the left of a prompt that was too long.
     ``token_logprobs``: those of ``text``, if asked for and given. ``whole``: the reply before thoughts were taken out.
     """
 

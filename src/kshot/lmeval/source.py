@@ -431,7 +431,7 @@ class LmevalSource(Source[LmevalSettings]):
 
 
 def _holds(question: Callable[[TaskConfig], bool], leaf: Leaf) -> bool:
-    """Whether something holds of a task; of one that cannot be read nothing does, which is told where it is needed."""
+    """Return the answer for a task. Unreadable tasks count as no; the error is raised when the task is used."""
     try:
         return question(leaf.config)
     except KshotError:

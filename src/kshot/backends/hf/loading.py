@@ -1,6 +1,6 @@
 """Loading a causal language model: where its parts go, its precision, weights and fingerprint, and determinism.
 
-What can be told of it before anything is loaded is checked here too: no torch is imported for that.
+It also checks what the model's files alone show; that imports no torch.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def release_deterministic_algorithms(owner: object, torch: Any) -> None:
         torch.utils.deterministic.fill_uninitialized_memory = _earlier["fill"]
 
 
-# ---- what can be told of a model before anything is loaded ----
+# ---- checks of a model before it is loaded ----
 
 _DTYPE = re.compile(r"(torch\.)?(auto|half|float|double|bfloat16|float(8_\w+|16|32|64))")
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
@@ -268,7 +268,7 @@ def check_model(path: str, **options: Any) -> None:
 
 
 def readable_media(path: str) -> frozenset[str] | None:
-    """Return what a model reads beside text, as far as its files tell; None if there are none here yet."""
+    """Return the non-text inputs that the model's config declares, or None if its files are not downloaded."""
     folder = EMBEDDED_FOLDER if path == "embedded" else hub.find_model_folder(str(path))
     if folder is None:
         return None

@@ -112,7 +112,7 @@ class PlainModel:
             at += len(batch)
 
     def _limited(self, batch: Sequence[_PlainSequence]) -> Sequence[_PlainSequence]:
-        """Return the first sequences of a batch, so many that their logits are not too large: long texts need many."""
+        """Return as many of the first sequences of a batch as the limit on logits allows; long texts need many."""
         most = _MAX_LOGITS // int(self._model.config.get_text_config().vocab_size)
         selects = "logits_to_keep" in self._arguments and self._side == "left"
         widest = 0

@@ -165,7 +165,7 @@ _BACKGROUND_SECONDS = 0.5
 _CALLS = ("count_tokens", "best_ranking")
 """The abilities that are asked in a worker."""
 _TOKENS_READ = "tokens_read"
-"""The one that workers tell with their results."""
+"""The ability that workers report together with their results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class PoolExecutor:
     """Does work in workers, which are started for each ``map`` and end with it."""
 
     def __init__(self, launcher: Callable[[int], tuple[Launcher, int]], tell: Callable[[str], None]) -> None:
-        """Take what makes a launcher for at most so many workers, and says for how many; ``tell`` shows a line."""
+        """``launcher`` returns a launcher for at most this many workers, and their number; ``tell`` shows a line."""
         self._launcher, self._tell = launcher, tell
 
     def map(

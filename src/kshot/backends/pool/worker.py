@@ -178,7 +178,7 @@ class Launcher(Protocol):
     """Starts workers somewhere, and carries messages and events. The rules are at the top of this module."""
 
     def start(self, job: Job, workers: int, report: Report, /) -> None:
-        """Start so many workers, numbered from 0."""
+        """Start this many workers, numbered from 0."""
         ...
 
     def restart(self, worker: int, /) -> None:
@@ -284,7 +284,7 @@ class WorkQueue:
         return taken
 
     def wait(self, seconds: float, /) -> None:
-        """Wait until ``wake`` is called, or for so many seconds."""
+        """Wait until ``wake`` is called, for this many seconds at most."""
         self._woken.wait(seconds)
         self._woken.clear()
 

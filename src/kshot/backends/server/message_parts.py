@@ -45,7 +45,7 @@ def _anthropic_image(part: MediaPart) -> dict[str, Any]:
 
 
 def _message(message: Message, media: Callable[[MediaPart], dict[str, Any]]) -> dict[str, Any]:
-    """Return a message without lone surrogates; ``media`` says how the API takes what is no text."""
+    """Return a message without lone surrogates; ``media`` writes its images, sounds and files as the API wants them."""
     content = valid_content(message.content)
     if isinstance(content, str):
         return {"role": message.role, "content": content}

@@ -273,7 +273,7 @@ class ServerLoad:
     def expected_seconds(self, fastest: float) -> float:
         """Return a measure of how long one more call would take here: latency by the calls that run.
 
-        A server without a reply counts as the fastest. One that was left out and may be tried again comes first.
+        A server without a reply counts as the fastest. A server that is due for another try comes first.
         """
         return 0.0 if self.concurrency.half_open else (self.latency or fastest) * (self.running + 1)
 

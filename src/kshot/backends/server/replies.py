@@ -65,7 +65,7 @@ def continuation_start(texts: Sequence[str], continuation: str) -> int | None:
 
 
 def text_end(texts: Sequence[str], text: str, trailing: int) -> int:
-    """Return how many tokens are those of the text: EOS may follow it, and a token that the model wrote.
+    """Return how many of the tokens belong to the text, which EOS or a token of the reply may follow.
 
     ``trailing`` is how many followed the text of the probe; it is used if characters that are spread over tokens hide
     the text.

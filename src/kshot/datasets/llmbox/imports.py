@@ -420,7 +420,7 @@ def load_dataset_file(path: Path, name: str = "") -> ModuleType:
 
 
 def has_relative_imports(path: Path) -> bool:
-    """Whether a file imports from the package that it lies in; what is no Python has no imports."""
+    """Return whether the file uses relative imports (False if it is not valid Python)."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):

@@ -328,7 +328,7 @@ _SHARE_OF_SAMPLES = 4
 def report_page(
     runs: Sequence[PageRun], comparison: Comparison | None, not_compared: str, most_bytes: int
 ) -> tuple[Page, Counted]:
-    """Read all samples once, and make a report of at most so many bytes; return it, and how many samples it holds.
+    """Read all samples once, and return a report within the limit of bytes, and how many samples it holds.
 
     ``not_compared`` says why the runs are not compared, if so.
     """
