@@ -95,7 +95,7 @@ def test_files_mark_figures(runs, monkeypatch, capsys):
     results = json.loads(path.read_text())
     named = [found["alias"] for found in results["results"].values()]
     assert named == ["towns:easy†", "towns:mid†", "towns:hard", "towns[Macro Average]‡"]
-    assert any("without towns:easy, of which more than half" in note for note in results["notes"])
+    assert any("without towns:easy, of which more than half" in note for note in results["config"]["notes"])
     assert results["group_subtasks"] == {"towns[Macro Average]": ["towns:mid", "towns:hard", "towns:easy"]}
     kshot.export("failed", to="csv", out="figures.csv")
     rows = list(csv.DictReader((runs / "figures.csv").open()))

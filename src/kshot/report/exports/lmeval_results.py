@@ -244,7 +244,13 @@ def _results(model: str, tasks: _Entries, record: RunRecord, started: datetime, 
         "n-shot": {**shots, **{name: _shared(shots, below[name]) for name in groups}},
         "higher_is_better": {**tasks["higher_is_better"], **better},
         "n-samples": tasks["n-samples"],
-        "config": {"model": model, "model_args": "", "limit": limit, "kshot": shareable(record.settings)},
+        "config": {
+            "model": model,
+            "model_args": "",
+            "limit": limit,
+            "kshot": shareable(record.settings),
+            "notes": shareable(list(failure_notes([row for row in record.results if row["model"] == model]))),
+        },
         "git_hash": None,
         "date": started.timestamp(),
         "task_hashes": tasks["task_hashes"],
@@ -254,7 +260,6 @@ def _results(model: str, tasks: _Entries, record: RunRecord, started: datetime, 
         "system_instruction": record.settings.get("system_prompt"),
         "chat_template": record.settings.get("chat_template"),
         "total_evaluation_time_seconds": str((ended - started).total_seconds()),
-        "notes": shareable(list(failure_notes([row for row in record.results if row["model"] == model]))),
     }
     return dict(well_formed_value(found))
 
